@@ -37,6 +37,10 @@ auto fields(flight::Is<EndRecord> auto& m) {
                     m.step, m.follows, m.alike, m.followers);
 }
 
+auto fields(flight::Is<RankActivity> auto& m) {
+    return std::tie(m.rank, m.pid, m.doing, m.cpu_percent, m.what);
+}
+
 }  // namespace autolaunch::launcher
 
 namespace autolaunch::launcher::control {
@@ -68,6 +72,15 @@ auto fields(Is<AskWhoIsHere> auto& m) { return std::tie(m.generation, m.request)
 auto fields(Is<GoOn> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Overslept> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Here> auto& m) { return std::tie(m.generation, m.request); }
+
+auto fields(Is<AskActivity> auto& m) { return std::tie(m.generation, m.request); }
+auto fields(Is<WriteStacks> auto& m) { return std::tie(m.generation, m.ranks); }
+auto fields(Is<StacksWritten> auto& m) { return std::tie(m.generation, m.rank, m.path, m.problem); }
+auto fields(Is<StepsOverdue> auto& m) {
+    return std::tie(m.generation, m.rank, m.silence, m.usual, m.far);
+}
+auto fields(Is<StepsAgain> auto& m) { return std::tie(m.generation); }
+auto fields(Is<ActivityRead> auto& m) { return std::tie(m.generation, m.request, m.ranks); }
 
 auto fields(Is<GenerationRunning> auto& m) {
     return std::tie(m.generation, m.startup_us, m.ranks_bound, m.numa_nodes, m.gpus);
@@ -137,15 +150,17 @@ private:
 };
 
 // The numbers are the protocol: new messages take new ones.
-using Table = KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>,
-                        Kind<Refused, 4>, Kind<Welcome, 5>,  //
-                        Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>,
-                        Kind<Finish, 19>, Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>,
-                        Kind<GoOn, 25>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
-                        Kind<RankFailed, 34>, Kind<RanksEnded, 35>, Kind<StopAsked, 36>,
-                        Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,
-                        Kind<InputSpent, 40>, Kind<Overslept, 44>, Kind<Here, 45>,  //
-                        Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
+using Table =
+    KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>,
+              Kind<Welcome, 5>,  //
+              Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
+              Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>, Kind<GoOn, 25>, Kind<AskActivity, 26>,
+              Kind<WriteStacks, 27>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
+              Kind<RankFailed, 34>, Kind<RanksEnded, 35>, Kind<StopAsked, 36>,
+              Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,
+              Kind<InputSpent, 40>, Kind<Overslept, 44>, Kind<Here, 45>, Kind<StepsOverdue, 46>,
+              Kind<StepsAgain, 47>, Kind<ActivityRead, 43>, Kind<StacksWritten, 42>,  //
+              Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message

@@ -2,7 +2,9 @@
 #include "causes/cause.hpp"
 #include "exit_codes/rank_exited.hpp"
 #include "flight/flight_summary.hpp"
+#include "progress/rank_activity.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,7 +19,7 @@
 /// is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 6;
+inline constexpr std::uint16_t kProtocolVersion = 7;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -105,8 +107,20 @@ struct GoOn {
     int generation = 0;
     bool operator==(const GoOn&) const = default;
 };
-using Command =
-    std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight, AskWhoIsHere, GoOn>;
+/// What do your ranks do, over the next second?
+struct AskActivity {
+    int generation = 0;
+    int request = 0;  ///< comes back with the answer
+    bool operator==(const AskActivity&) const = default;
+};
+/// Those of your ranks that are among these do not go on: write down where their threads are.
+struct WriteStacks {
+    int generation = 0;
+    std::vector<int> ranks;
+    bool operator==(const WriteStacks&) const = default;
+};
+using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight, AskWhoIsHere,
+                             GoOn, AskActivity, WriteStacks>;
 
 // A node tells the head what happened.
 struct GenerationRunning {
@@ -202,8 +216,38 @@ struct Here {
     int request = 0;
     bool operator==(const Here&) const = default;
 };
+/// A rank of the node owes a step. Again every 5 s while it does.
+struct StepsOverdue {
+    int generation = 0;
+    int rank = 0;                          ///< the one that is silent longest
+    std::chrono::milliseconds silence{0};  ///< since it last got on
+    std::chrono::milliseconds usual{0};    ///< the median step
+    bool far = false;                      ///< long beyond what is usual
+    bool operator==(const StepsOverdue&) const = default;
+};
+/// None does any more.
+struct StepsAgain {
+    int generation = 0;
+    bool operator==(const StepsAgain&) const = default;
+};
+/// The answer to AskActivity, of all ranks of the node that are there.
+struct ActivityRead {
+    int generation = 0;
+    int request = 0;
+    std::vector<RankActivity> ranks;
+    bool operator==(const ActivityRead&) const = default;
+};
+/// The answer to WriteStacks, for each of the ranks.
+struct StacksWritten {
+    int generation = 0;
+    int rank = 0;
+    std::string path;     ///< on the node; empty: it could not be written
+    std::string problem;  ///< why something is missing; else empty
+    bool operator==(const StacksWritten&) const = default;
+};
 using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked,
-                            NodeWarning, FlightAsked, FlightRead, InputSpent, Overslept, Here>;
+                            NodeWarning, FlightAsked, FlightRead, InputSpent, Overslept, Here,
+                            StepsOverdue, StepsAgain, ActivityRead, StacksWritten>;
 
 // Any node, any time.
 

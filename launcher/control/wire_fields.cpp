@@ -56,6 +56,14 @@ void FieldReader::get(Certainty& certainty) {
     certainty = static_cast<Certainty>(number);
 }
 
+void FieldReader::get(Doing& doing) {
+    std::uint8_t number = 0;
+    get(number);
+    if (number > static_cast<std::uint8_t>(Doing::blocked))
+        refuse_message("a doing that does not exist");
+    doing = static_cast<Doing>(number);
+}
+
 void FieldReader::get(std::string& text) {
     std::uint32_t bytes = 0;
     get(bytes);

@@ -1,5 +1,6 @@
 #pragma once
 #include "causes/cause.hpp"
+#include "progress/rank_activity.hpp"
 
 #include <chrono>
 #include <concepts>
@@ -41,6 +42,7 @@ public:
     }
     void put(Cause cause) { put(static_cast<std::uint8_t>(cause)); }
     void put(Certainty certainty) { put(static_cast<std::uint8_t>(certainty)); }
+    void put(Doing doing) { put(static_cast<std::uint8_t>(doing)); }
     void put(std::chrono::milliseconds time) { put(static_cast<std::uint64_t>(time.count())); }
     void put(std::string_view text) {
         put_count(text.size());
@@ -101,6 +103,7 @@ public:
     void get(bool& value);
     void get(Cause& cause);
     void get(Certainty& certainty);
+    void get(Doing& doing);
     void get(std::string& text);
     template <class T>
     void get(std::optional<T>& value) {

@@ -3,7 +3,6 @@
 #include "base/owned_folder.hpp"
 #include "flight_view/flight_json.hpp"
 #include "flight_view/flight_lines.hpp"
-#include "flight_view/flight_picture.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -48,6 +47,7 @@ void FlightInquiry::begin_generation(int generation, int node_count, int world_s
     at_failure_.clear();
     answers_.clear();
     missing_.clear();
+    thens_.clear();
     nodes_.clear();
     for (int node = 0; node < node_count; ++node)
         nodes_.insert(node);
@@ -55,9 +55,24 @@ void FlightInquiry::begin_generation(int generation, int node_count, int world_s
 }
 
 void FlightInquiry::asked() {
-    if (!missing_.empty() || (request_ > 0 && Clock::now() - asked_at_ < kTogether))
+    if (request_ > 0 && Clock::now() - asked_at_ < kTogether)
         return;
     asked_at_ = Clock::now();
+    ask([this](std::vector<flight::RecordedRank>&& ranks, std::size_t silent) {
+        drop_impossible_calls(ranks);
+        FlightFindings findings = write_picture(draw_flight_picture(ranks), "SIGUSR2");
+        if (silent > 0)
+            findings.lines.push_back(std::to_string(silent) +
+                                     (silent == 1 ? " node has" : " nodes have") +
+                                     " not answered in time");
+        show_(findings);
+    });
+}
+
+void FlightInquiry::ask(Answer then) {
+    thens_.push_back(std::move(then));
+    if (!missing_.empty())
+        return;
     missing_ = nodes_;
     answers_.clear();
     head_.command(control::AskFlight{.generation = generation_, .request = ++request_});
@@ -93,30 +108,28 @@ void FlightInquiry::conclude() {
     timer_.cancel();
     const std::size_t silent = missing_.size();
     missing_.clear();
-    FlightFindings findings = write_down(std::exchange(answers_, {}), "SIGUSR2", false);
-    if (silent > 0)
-        findings.lines.push_back(std::to_string(silent) +
-                                 (silent == 1 ? " node has" : " nodes have") +
-                                 " not answered in time");
-    show_(findings);
+    const std::vector<flight::RecordedRank> answers = std::exchange(answers_, {});
+    for (const Answer& then : std::exchange(thens_, {}))
+        then(std::vector(answers), silent);
 }
 
 FlightFindings FlightInquiry::take_failure(const std::string& reason,
                                            std::optional<int> failed_rank) {
-    return write_down(std::exchange(at_failure_, {}), reason, true, failed_rank);
-}
-
-FlightFindings FlightInquiry::write_down(std::vector<flight::RecordedRank>&& ranks,
-                                         const std::string& reason, bool at_failure,
-                                         std::optional<int> failed_rank) {
+    auto ranks = std::exchange(at_failure_, {});
     drop_impossible_calls(ranks);
     const FlightPicture picture = draw_flight_picture(ranks);
-    FlightFindings findings;
-    if (at_failure && (picture.groups.empty() || world_size_ == 1))
-        return findings;
-    findings.lines = flight_lines(picture, kLines);
+    if (picture.groups.empty() || world_size_ == 1)
+        return {};
+    FlightFindings findings = write_picture(picture, reason);
     if (failed_rank)
         findings.culprit = flight_culprit(picture, *failed_rank);
+    return findings;
+}
+
+FlightFindings FlightInquiry::write_picture(const FlightPicture& picture,
+                                            const std::string& reason) {
+    FlightFindings findings;
+    findings.lines = flight_lines(picture, kLines);
     if (picture.groups.empty())
         return findings;
     try {

@@ -206,6 +206,21 @@ std::vector<const FlightMember*> members_behind(const FlightGroup& group) {
     return found;
 }
 
+std::vector<int> ranks_in_calls(const FlightPicture& picture, std::chrono::milliseconds at_least) {
+    const auto waits = [&](const flight::RecordedCall* call) {
+        return call != nullptr && std::max(call->started_us, call->enqueued_us) >=
+                                      std::chrono::microseconds(at_least).count();
+    };
+    std::vector<int> ranks;
+    for (const FlightGroup& group : picture.groups)
+        for (const FlightMember& member : group.members)
+            if (!member.ended && (waits(member.current) || waits(member.message)))
+                ranks.push_back(member.rank);
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+}
+
 std::vector<const FlightMember*> members_ahead(const FlightGroup& group) {
     std::vector<const FlightMember*> found;
     for (const FlightMember& member : group.members)

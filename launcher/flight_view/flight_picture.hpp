@@ -1,6 +1,7 @@
 #pragma once
 #include "flight/flight_summary.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,5 +58,8 @@ FlightPicture draw_flight_picture(std::vector<flight::RecordedRank>&& ranks) = d
 /// The members that have not entered the stuck collective, and those that are past it.
 std::vector<const FlightMember*> members_behind(const FlightGroup& group);
 std::vector<const FlightMember*> members_ahead(const FlightGroup& group);
+
+/// Those that have been in a call that others must join for that long, ascending.
+std::vector<int> ranks_in_calls(const FlightPicture& picture, std::chrono::milliseconds at_least);
 
 }  // namespace autolaunch::launcher

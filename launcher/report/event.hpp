@@ -141,6 +141,27 @@ struct FlightShown {
     std::vector<std::string> lines;
     std::string path;  ///< the file with all of it; empty: none
 };
+/// No rank comes to its next step, and none of them will by itself.
+struct StandstillNoticed {
+    std::string headline;  ///< "no step for 4.1 s, where one takes 0.3 s"
+    std::chrono::milliseconds silence{0}, usual{0};
+    bool sure = false;                ///< false: a rank works, for long beyond what is usual
+    std::vector<int> ranks;           ///< that others wait for, ascending; empty: nobody knows
+    std::vector<std::string> lines;   ///< what they do
+    std::vector<std::string> flight;  ///< where the ranks are, by their recorders
+    std::string path;                 ///< the file with all of it; empty: none
+};
+/// Where the threads of a rank are that does not go on was written down.
+struct StacksShown {
+    int rank = 0;
+    std::string node;     ///< its node; empty: there is one alone
+    std::string path;     ///< on its node; empty: it could not be written
+    std::string problem;  ///< why something is missing; else empty
+};
+/// Steps are done again.
+struct StandstillOver {
+    std::chrono::milliseconds lasted{0};
+};
 /// The node that decides is gone: this one ends its ranks by itself.
 struct HeadLost {
     std::string node, why;
@@ -178,8 +199,8 @@ struct Event {
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported,
                  CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
                  StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
-                 HeadLost, SpawnFailed,
-                 PlacementDrifted, GpuPlacementKnown, WarningRaised, FlightShown, JobEnded>
+                 HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised,
+                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

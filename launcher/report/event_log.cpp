@@ -194,6 +194,27 @@ std::pair<const char*, Json> describe(const FlightShown& e) {
     set_if_any(json, "path", e.path);
     return {"flight", json};
 }
+std::pair<const char*, Json> describe(const StandstillNoticed& e) {
+    Json json = {{"what", e.headline},
+                 {"silence_seconds", seconds(e.silence)},
+                 {"usual_seconds", seconds(e.usual)},
+                 {"sure", e.sure},
+                 {"ranks", e.ranks},
+                 {"lines", e.lines},
+                 {"flight", e.flight}};
+    set_if_any(json, "path", e.path);
+    return {"standstill", json};
+}
+std::pair<const char*, Json> describe(const StacksShown& e) {
+    Json json = {{"rank", e.rank}};
+    set_if_any(json, "node", e.node);
+    set_if_any(json, "path", e.path);
+    set_if_any(json, "problem", e.problem);
+    return {"stacks", json};
+}
+std::pair<const char*, Json> describe(const StandstillOver& e) {
+    return {"standstill_over", {{"lasted_seconds", seconds(e.lasted)}}};
+}
 std::pair<const char*, Json> describe(const HeadLost& e) {
     return {"head_lost", {{"node", e.node}, {"why", e.why}}};
 }

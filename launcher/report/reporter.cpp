@@ -265,6 +265,27 @@ void Reporter::show(const Event&, const FlightShown& flight) {
     console_.write_message("where the ranks are:\n" + flight_screen(flight.lines, flight.path));
 }
 
+void Reporter::show(const Event&, const StandstillNoticed& stands) {
+    console_.write_message(console_.style().yellow("the job stands still: ") + stands.headline +
+                           "\n" + flight_screen(stands.lines, "") +
+                           flight_screen(stands.flight, stands.path));
+}
+
+void Reporter::show(const Event&, const StacksShown& stacks) {
+    std::string line = fmt::format("rank {}'s threads", stacks.rank);
+    if (!stacks.node.empty())
+        line += " on " + stacks.node;
+    if (!stacks.path.empty())
+        line += ": less " + stacks.path;
+    console_.write_message(
+        flight_screen({stacks.problem.empty() ? line : line + " · " + stacks.problem}, ""));
+}
+
+void Reporter::show(const Event&, const StandstillOver& over) {
+    console_.write_message(
+        fmt::format("the job goes on, after {} without a step", format_duration(over.lasted)));
+}
+
 void Reporter::show(const Event&, const JobEnded& job) {
     stop_notice_.reset();
     countdown_.reset();

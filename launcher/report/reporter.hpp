@@ -86,6 +86,9 @@ private:
     void show(const Event& event, const SpawnFailed& failure);
     void show(const Event& event, const WarningRaised& warning);
     void show(const Event& event, const FlightShown& flight);
+    void show(const Event& event, const StandstillNoticed& stands);
+    void show(const Event& event, const StacksShown& stacks);
+    void show(const Event& event, const StandstillOver& over);
     void show(const Event& event, const JobEnded& job);
     template <class Other>
     void show(const Event&, const Other&) {}

@@ -25,9 +25,9 @@ constexpr int kDeepest = 16;
 constexpr int kPlanFormat = 1, kCertificateFormat = 1;
 
 // Events that are known and have no part here.
-const std::set<std::string> kPassedOver = {"message",         "rank_signalled", "flight",
-                                           "placement_drift", "gpu_placement",  "head_lost",
-                                           "time_limit_known"};
+const std::set<std::string> kPassedOver = {
+    "message",   "rank_signalled",   "flight",     "placement_drift", "gpu_placement",
+    "head_lost", "time_limit_known", "standstill", "standstill_over", "stacks"};
 
 std::string shortened(std::string text) {
     if (text.size() > kLongestText)

@@ -559,6 +559,8 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
         callbacks_.report(MessageReported{.rank = peer.rank, .text = text->text});
     } else if (const auto* resume = std::get_if<session::CannotResume>(&message)) {
         cannot_resume_ = resume->reason.substr(0, control::kEvidenceLimit);
+    } else if (const auto* phase = std::get_if<session::Phase>(&message)) {
+        callbacks_.phase(peer.rank, !phase->name.empty());
     } else if (const auto* recorder = std::get_if<session::Recorder>(&message)) {
         recorders_.take(peer.rank, recorder->file);
     } else if (const auto* asked = std::get_if<session::MemoryAsked>(&message)) {

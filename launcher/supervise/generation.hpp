@@ -69,6 +69,7 @@ public:
     struct Callbacks {
         std::function<void(Happening)> report;
         std::function<void()> rank_ended;
+        std::function<void(int rank, bool begins)> phase;
     };
 
     /// Opens the sockets. Throws Error.

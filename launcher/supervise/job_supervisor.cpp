@@ -84,6 +84,7 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
           [this](const FlightFindings& found) {
               report(FlightShown{.reason = "SIGUSR2", .lines = found.lines, .path = found.path});
           }),
+      standstill_(io, head_, flight_, [this](Happening what) { report(std::move(what)); }),
       generation_number_(first_generation),
       restart_book_(plan),
       warnings_(plan.warnings) {
@@ -106,6 +107,8 @@ void JobSupervisor::start(const JobOrigin& origin) {
 void JobSupervisor::dispatch(JobEvent event) {
     const JobTransition next = transition(state_, event);
     state_ = next.next;
+    if (state_ != JobState::running)
+        standstill_.stop();
     act(next.action);
 }
 
@@ -142,8 +145,11 @@ void JobSupervisor::start_generation() {
     store_ = {};  // its port is free before the next one is taken
     flight_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()),
                              plan_.world_size);
-    for (const int node : gone_)
+    standstill_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()));
+    for (const int node : gone_) {
         flight_.node_lost(node);
+        standstill_.node_lost(node);
+    }
     tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
     try {
         store_ = coordinator_.open_store(io_, *joined_.member, generation_number_);
@@ -397,6 +403,25 @@ void JobSupervisor::on(int node, control::FlightRead&& read) {
     flight_.heard(node, std::move(read));
 }
 
+void JobSupervisor::on(int node, control::StepsOverdue&& overdue) {
+    if (state_ == JobState::running)
+        standstill_.overdue(node, overdue);
+}
+
+void JobSupervisor::on(int node, control::StepsAgain&& again) { standstill_.again(node, again); }
+
+void JobSupervisor::on(int node, control::ActivityRead&& read) {
+    standstill_.heard(node, std::move(read));
+}
+
+void JobSupervisor::on(int node, control::StacksWritten&& written) {
+    if (is_current(written.generation))
+        report(StacksShown{.rank = written.rank,
+                           .node = roster_.nodes.size() > 1 ? name_of(node) : std::string(),
+                           .path = written.path,
+                           .problem = written.problem});
+}
+
 void JobSupervisor::on(int, control::InputSpent&&) { input_spent_ = true; }
 
 // The head's own word counts for one node, as it may have slept itself.
@@ -424,6 +449,7 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
     if (store_.relays)
         store_.relays->forget(node);
     flight_.node_lost(node);
+    standstill_.node_lost(node);
     lose(node, JobEvent::node_lost, why);
     end_generation_if_over();
 }

@@ -9,6 +9,7 @@
 #include "supervise/job_table.hpp"
 #include "supervise/node_warnings.hpp"
 #include "supervise/restart_book.hpp"
+#include "supervise/standstill_inquiry.hpp"
 #include "supervise/stop_facts.hpp"
 #include "supervise/stop_planner.hpp"
 
@@ -75,6 +76,10 @@ private:
     void on(int node, control::InputSpent&& spent);
     void on(int node, control::Overslept&& slept);
     void on(int node, control::Here&& here);
+    void on(int node, control::StepsOverdue&& overdue);
+    void on(int node, control::StepsAgain&& again);
+    void on(int node, control::ActivityRead&& read);
+    void on(int node, control::StacksWritten&& written);
     void on_node_lost(int node, const std::string& why);
     void lose(int node, JobEvent event, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
@@ -105,6 +110,7 @@ private:
     asio::steady_timer timer_, warning_timer_;
     StopPlanner stop_planner_;
     FlightInquiry flight_;
+    StandstillInquiry standstill_;
 
     JobState state_ = JobState::starting;
     MasterStore store_;                     ///< of this generation

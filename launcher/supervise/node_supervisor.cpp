@@ -66,6 +66,9 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
       stop_notice_(
           node.io, [this] { return awaited_ranks(); },
           [this](const std::string& text) { report(WarningRaised{text}); }),
+      standstill_(
+          node.io, node.plan.run_dir, [this] { return ranks_there(); },
+          [this](control::Report&& told) { node_.member.report(std::move(told)); }),
       grace_(node.plan.spec.restart.grace_period) {
     if (keeper_gone)
         keeper_gone_.assign(keeper_gone.release());
@@ -123,12 +126,19 @@ void NodeSupervisor::obey(const control::Command& command) {
         }
         dispatch(stop->by_user ? NodeEvent::stop_by_user : NodeEvent::stop_failed);
         stop_notice_.asked_to_end(grace_);
+        standstill_.stop();
     } else if (const auto* kill = std::get_if<control::KillRanks>(&command)) {
         if (kill->generation == start_.generation)
             dispatch(NodeEvent::kill);
     } else if (const auto* ask = std::get_if<control::AskFlight>(&command)) {
         if (ask->generation == start_.generation)
             report_flight(ask->request);
+    } else if (const auto* activity = std::get_if<control::AskActivity>(&command)) {
+        if (activity->generation == start_.generation)
+            standstill_.asked(*activity);
+    } else if (const auto* stacks = std::get_if<control::WriteStacks>(&command)) {
+        if (stacks->generation == start_.generation)
+            standstill_.write_stacks(*stacks);
     } else if (const auto* who = std::get_if<control::AskWhoIsHere>(&command)) {
         node_.member.report(control::Here{who->generation, who->request});
     } else if (const auto* go = std::get_if<control::GoOn>(&command)) {
@@ -201,6 +211,7 @@ void NodeSupervisor::act(NodeAction action) {
 void NodeSupervisor::start_ranks() {
     failure_seen_ = held_ = false;
     stop_notice_.begin_generation();
+    standstill_.begin_generation(start_.generation);
     if (node_.stop_facts != nullptr)
         node_.stop_facts->pace.begin_generation();
     generation_.reset();  // its ports and sockets are free before the next ones are taken
@@ -243,7 +254,8 @@ std::unique_ptr<Generation> NodeSupervisor::make_generation() {
         node_, start_,
         Generation::Callbacks{
             .report = [this](Happening happening) { report(std::move(happening)); },
-            .rank_ended = [this] { on_rank_ended(); }});
+            .rank_ended = [this] { on_rank_ended(); },
+            .phase = [this](int rank, bool begins) { standstill_.phase(rank, begins); }});
 }
 
 void NodeSupervisor::cannot_start(const Error& error) {
@@ -288,6 +300,14 @@ StopNotice::Ranks NodeSupervisor::awaited_ranks() const {
     if (!generation_ || !has_ranks(state_))
         return {};
     return {generation_->live_ranks(), generation_->rank_count()};
+}
+
+std::vector<std::pair<int, pid_t>> NodeSupervisor::ranks_there() const {
+    std::vector<std::pair<int, pid_t>> there;
+    if (generation_)
+        for (const LiveRank& rank : generation_->live_ranks())
+            there.emplace_back(rank.rank, rank.pid);
+    return there;
 }
 
 // SIGKILL had no effect: a dead file system, a driver. Waiting longer helps nobody.
@@ -500,6 +520,7 @@ void NodeSupervisor::refresh_output() {
 // head's own.
 void NodeSupervisor::report(Happening happening) {
     note_for_stop(happening);
+    standstill_.note(happening);
     if (const auto* warning = std::get_if<WarningRaised>(&happening)) {
         node_.member.report(control::NodeWarning{warning->text});
         if (node_.member.node_rank() == 0)

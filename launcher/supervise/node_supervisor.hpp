@@ -8,6 +8,7 @@
 #include "supervise/generation.hpp"
 #include "supervise/node_table.hpp"
 #include "supervise/signal_inbox.hpp"
+#include "supervise/standstill_watch.hpp"
 #include "supervise/stop_notice.hpp"
 
 #include <asio/io_context.hpp>
@@ -18,6 +19,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -68,6 +71,7 @@ private:
     void see_failure();
     void report_flight(int request);
     StopNotice::Ranks awaited_ranks() const;
+    std::vector<std::pair<int, pid_t>> ranks_there() const;
     void on_signal(int signal);
     void watch_stand_ins();
     void on_task_signal(int signal);
@@ -92,6 +96,7 @@ private:
     asio::steady_timer timer_, output_timer_, doubt_timer_, task_signal_timer_, answer_timer_,
         insist_timer_;
     StopNotice stop_notice_;
+    StandstillWatch standstill_;
 
     NodeState state_ = NodeState::idle;
     control::StartGeneration start_;  ///< the newest

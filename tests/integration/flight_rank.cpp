@@ -4,6 +4,8 @@
 //     flight_rank late GO        … and then they are done
 //     flight_rank die GO         … but rank 1 is killed while it is in it
 //     flight_rank timeout GO     … and nobody waits longer than a second
+//     flight_rank train GO       … after 12 steps, and 3 more follow
+//     flight_rank work GO        … the same, but meanwhile it computes
 //     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be on
 //     several nodes
 #include "flight/flight_recorder.hpp"
@@ -31,10 +33,10 @@ namespace {
 
 constexpr auto kLongestLife = 60s;  // a test that fails must not leave us here for ever
 
-void wait_for(const std::string& file) {
+void wait_for(const std::string& file, std::chrono::milliseconds nap = 10ms) {
     const auto end = std::chrono::steady_clock::now() + kLongestLife;
     while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < end)
-        std::this_thread::sleep_for(10ms);
+        std::this_thread::sleep_for(nap);
 }
 
 void say_ready() { std::fputs("ready\n", stderr); }
@@ -58,6 +60,30 @@ void pretend(const Session& session, const std::string& go) {
     line.announce(session::Message{"recording"});  // it follows the recorder
     wait_for(go);
     ring.end(entry, false);
+}
+
+void compute_until(const std::string& file) {
+    const auto end = std::chrono::steady_clock::now() + kLongestLife;
+    for (int i = 0; std::chrono::steady_clock::now() < end; ++i)
+        if (i % 1000 == 0 && std::filesystem::exists(file))
+            return;
+}
+
+void train(Session& session, const std::string& mode, const std::string& go) {
+    constexpr int kSteps = 15, kStandsBefore = 12;
+    Communicator world = Communicator::world(session, CommunicatorOptions{});
+    std::vector<float> values(1 << 12);
+    world.set_label("gradients");
+    say_ready();
+    for (int step = 0; step < kSteps; ++step) {
+        std::this_thread::sleep_for(50ms);
+        if (step == kStandsBefore && session.rank() == world.size() - 1)
+            mode == "work" ? compute_until(go) : wait_for(go, 500ms);
+        world.all_reduce(std::span<float>(values)).wait();
+        StepReport report;
+        report.step = step;
+        session.report_step(report);
+    }
 }
 
 void meet(Session& session, const std::string& mode, const std::string& go) {
@@ -94,6 +120,8 @@ int main(int argc, char** argv) {
         Session session = Session::from_environment();
         if (mode == "pretend") {
             pretend(session, argv[2]);
+        } else if (mode == "train" || mode == "work") {
+            train(session, mode, argv[2]);
         } else {
             meet(session, mode, argv[2]);
         }

@@ -89,6 +89,11 @@ public:
     /// is reported. The Checkpointer calls this by itself.
     void report_cannot_resume(const std::string& reason);
 
+    /// A part of the loop begins that reports no steps, such as an evaluation, and may take as long
+    /// as it likes; with an empty name it is over. The launcher, which notices a job that stands
+    /// still by steps that do not come, waits meanwhile.
+    void report_phase(const std::string& name);
+
     /// True once the launcher asked the job to stop. Calling it declares that this trainer stops by
     /// itself at the next step: the agent then sends it no SIGTERM before restart.grace_period is
     /// over. Ranks learn it at different steps, so agree on it (Communicator::any_rank) before

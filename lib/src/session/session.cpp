@@ -320,6 +320,7 @@ void Session::report_message(const std::string& text) { impl_->report(session::M
 void Session::report_cannot_resume(const std::string& reason) {
     impl_->announce(session::CannotResume{reason});
 }
+void Session::report_phase(const std::string& name) { impl_->announce(session::Phase{name}); }
 std::shared_ptr<FlightRecorder> Session::flight_recorder() { return impl_->flight_recorder(); }
 std::filesystem::path Session::agent_socket() const { return impl_->agent_socket(); }
 bool Session::stop_requested() { return impl_->stop_requested(); }

@@ -67,6 +67,7 @@ json to_json(const Checkpoint& checkpoint) {
     return line;
 }
 json to_json(const Message& message) { return {{"type", "message"}, {"text", message.text}}; }
+json to_json(const Phase& phase) { return {{"type", "phase"}, {"name", phase.name}}; }
 json to_json(const HandlesStop&) { return {{"type", "handles_stop"}}; }
 json to_json(const HeardStop&) { return {{"type", "heard_stop"}}; }
 json to_json(const CannotResume& resume) {
@@ -123,6 +124,9 @@ struct Formatter {
     }
     std::string operator()(const Message& message) const {
         return dump_cut(to_json(message), "text");
+    }
+    std::string operator()(const Phase& message) const {
+        return dump_cut(to_json(message), "name");
     }
     std::string operator()(const CannotResume& message) const {
         return dump_cut(to_json(message), "reason");
@@ -198,6 +202,8 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
             }
             if (type == "message")
                 return Message{fields.at("text").get<std::string>()};
+            if (type == "phase")
+                return Phase{fields.at("name").get<std::string>()};
             if (type == "handles_stop")
                 return HandlesStop{};
             if (type == "heard_stop")

@@ -43,6 +43,10 @@ struct Checkpoint {
 struct Message {
     std::string text;
 };
+/// A part of the training loop begins that reports no steps, an evaluation; or it is over.
+struct Phase {
+    std::string name;  ///< empty: over
+};
 struct HandlesStop {};
 /// The rank has seen the agent's Stop, and stops by itself.
 struct HeardStop {};
@@ -68,7 +72,7 @@ struct MemoryAsked {
     std::function<void(const MemoryAnswer& answer, int file)> answer = {};
 };
 using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
-                                 CannotResume, Recorder, MemoryAsked>;
+                                 CannotResume, Recorder, MemoryAsked, Phase>;
 
 // The agent's messages.
 struct Stop {

@@ -1,0 +1,124 @@
+#include "supervise/rank_stacks.hpp"
+
+#include "base/owned_folder.hpp"
+#include "base/text.hpp"
+#include "supervise/rank_look.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kPatience = std::chrono::seconds(10);
+constexpr std::size_t kMostThreads = 256;
+
+bool is_installed(const std::string& program) {
+    const char* const path = std::getenv("PATH");
+    const std::vector<std::string> folders = split(path == nullptr ? "" : path, ':');
+    return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+        return !folder.empty() && ::access((folder + "/" + program).c_str(), X_OK) == 0;
+    });
+}
+
+// Nothing of the user's is loaded (-nx), nothing is asked for from servers.
+std::vector<std::string> debugger_for(pid_t pid) {
+    const std::string number = std::to_string(pid);
+    if (is_installed("eu-stack"))
+        return {"eu-stack", "-p", number};
+    if (is_installed("gdb"))
+        return {"gdb",
+                "-nx",
+                "-batch",
+                "-iex",
+                "set debuginfod enabled off",
+                "-p",
+                number,
+                "-ex",
+                "thread apply all backtrace 30"};
+    return {};
+}
+
+}  // namespace
+
+std::string thread_table(pid_t pid) {
+    std::string table;
+    std::error_code error;
+    std::size_t threads = 0;
+    for (fs::directory_iterator task("/proc/" + std::to_string(pid) + "/task", error), end;
+         !error && task != end; task.increment(error)) {
+        if (++threads > kMostThreads)
+            continue;
+        const pid_t thread = std::atoi(task->path().filename().c_str());
+        table += describe_thread(pid, thread) + '\n';
+    }
+    if (threads > kMostThreads)
+        table += "and " + std::to_string(threads - kMostThreads) + " other threads\n";
+    return table;
+}
+
+RankStacks::RankStacks(asio::io_context& io, fs::path run_dir,
+                       std::function<void(const Written&)> written)
+    : run_dir_(std::move(run_dir)), written_(std::move(written)), wait_(io) {}
+
+void RankStacks::write(int generation, int rank, pid_t pid) {
+    wanted_.push_back({generation, rank, pid});
+    if (wanted_.size() == 1)
+        begin();
+}
+
+void RankStacks::stop() {
+    wait_.stop();
+    debugger_.reset();
+    wanted_.clear();
+}
+
+void RankStacks::begin() {
+    auto command = debugger_for(wanted_.front().pid);
+    if (command.empty())
+        return end(false);
+    debugger_.emplace(std::move(command));
+    wait_.begin(
+        debugger_->fd(), [this] { return debugger_->advance(); }, kPatience,
+        [this](bool answered) { end(answered); });
+}
+
+void RankStacks::end(bool answered) {
+    const Wanted wanted = wanted_.front();
+    const std::string stacks = answered ? debugger_->answer() : std::string();
+    Written written{.rank = wanted.rank, .path = {}, .problem = {}};
+    if (!debugger_)
+        written.problem = "no stacks: neither eu-stack nor gdb is installed";
+    else if (stacks.empty())
+        written.problem = "no stacks: the debugger did not answer";
+    debugger_.reset();
+    const std::string threads = thread_table(wanted.pid);
+    try {
+        const OwnedFolder folder =
+            OwnedFolder::make(run_dir_).folder("generation-" + std::to_string(wanted.generation));
+        const std::string name = "stacks-rank-" + std::to_string(wanted.rank) + ".txt";
+        // Stacks show what functions were called with.
+        folder.replace(name, threads + '\n' + stacks, S_IRUSR | S_IWUSR);
+        written.path = folder.path() / name;
+    } catch (const Error& error) {
+        written.problem = std::string("no file of its threads: ") + error.what();
+    }
+    wanted_.pop_front();
+    written_(written);
+    if (!wanted_.empty())
+        begin();
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,134 @@
+#include "supervise/standstill_watch.hpp"
+
+#include "supervise/process_condition.hpp"
+#include "supervise/rank_look.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <variant>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kLookEvery{200};
+constexpr milliseconds kBetweenLooks{1000};
+constexpr milliseconds kTellAgain{5000};
+constexpr std::size_t kLongestText = 200;
+
+}  // namespace
+
+StandstillWatch::StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
+                                 Ranks ranks, Tell tell)
+    : ranks_(std::move(ranks)),
+      tell_(std::move(tell)),
+      look_timer_(io),
+      answer_timer_(io),
+      stacks_(io, run_dir, [this](const RankStacks::Written& written) {
+          tell_(control::StacksWritten{generation_, written.rank, written.path, written.problem});
+      }) {}
+
+void StandstillWatch::begin_generation(int generation) {
+    stop();
+    generation_ = generation;
+    pace_ = {};
+}
+
+void StandstillWatch::stop() {
+    look_timer_.cancel();
+    answer_timer_.cancel();
+    stacks_.stop();
+    is_overdue_ = was_far_ = false;
+}
+
+void StandstillWatch::note(const Happening& happening) {
+    const auto now = steady_clock::now();
+    if (const auto* step = std::get_if<StepReported>(&happening)) {
+        const bool was_known = pace_.known() >= StepWatch::kLeastSteps;
+        pace_.step(step->rank, now);
+        if (is_overdue_ || (!was_known && pace_.known() >= StepWatch::kLeastSteps))
+            look();
+    } else if (const auto* saved = std::get_if<CheckpointPublished>(&happening)) {
+        pace_.alive(saved->rank, now);
+    } else if (const auto* message = std::get_if<MessageReported>(&happening)) {
+        pace_.alive(message->rank, now);
+    } else if (const auto* ended = std::get_if<RankExited>(&happening)) {
+        pace_.ended(ended->rank);
+    }
+}
+
+void StandstillWatch::phase(int rank, bool begins) {
+    pace_.phase(rank, begins, steady_clock::now());
+}
+
+// What is overdue is told at once, then every 5 s, so that the head looks again.
+void StandstillWatch::look() {
+    const auto now = steady_clock::now();
+    const auto overdue = pace_.look(now);
+    if (overdue) {
+        const bool is_news = !is_overdue_ || (overdue->far && !was_far_);
+        if (is_news || now - told_at_ >= kTellAgain) {
+            told_at_ = now;
+            tell_(control::StepsOverdue{.generation = generation_,
+                                        .rank = overdue->rank,
+                                        .silence = overdue->silence,
+                                        .usual = overdue->usual,
+                                        .far = overdue->far});
+        }
+        was_far_ = overdue->far;
+    } else if (is_overdue_) {
+        was_far_ = false;
+        tell_(control::StepsAgain{generation_});
+    }
+    is_overdue_ = overdue.has_value();
+    look_timer_.expires_after(kLookEvery);
+    look_timer_.async_wait([this](const std::error_code& error) {
+        if (!error)
+            look();
+    });
+}
+
+void StandstillWatch::asked(const control::AskActivity& ask) {
+    asked_ = ask;
+    first_looks_.clear();
+    for (const auto& rank : ranks_())
+        first_looks_.emplace_back(rank, look_at_tree(rank.second));
+    answer_timer_.expires_after(kBetweenLooks);
+    answer_timer_.async_wait([this](const std::error_code& error) {
+        if (!error)
+            answer();
+    });
+}
+
+void StandstillWatch::write_stacks(const control::WriteStacks& wanted) {
+    for (const auto& [rank, pid] : ranks_())
+        if (std::find(wanted.ranks.begin(), wanted.ranks.end(), rank) != wanted.ranks.end())
+            stacks_.write(wanted.generation, rank, pid);
+}
+
+void StandstillWatch::answer() {
+    control::ActivityRead read;
+    read.generation = asked_.generation;
+    read.request = asked_.request;
+    for (const auto& [rank, first] : first_looks_) {
+        const auto& [number, pid] = rank;
+        const char state = state_of(pid);
+        if (state == '\0' || state == 'Z')
+            continue;  // it has ended meanwhile
+        RankActivity activity = compare_looks(first, look_at_tree(pid), state);
+        activity.rank = number;
+        activity.pid = pid;
+        if (activity.doing != Doing::working)
+            activity.what = process_condition(pid);
+        if (activity.doing == Doing::still)
+            activity.what = describe_standing(pid);
+        activity.what.resize(std::min(activity.what.size(), kLongestText));
+        read.ranks.push_back(std::move(activity));
+    }
+    tell_(std::move(read));
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,55 @@
+#pragma once
+#include "control/control_message.hpp"
+#include "progress/step_watch.hpp"
+#include "report/event.hpp"
+#include "supervise/rank_stacks.hpp"
+
+#include <sys/types.h>
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// A node's part in noticing that the job stands still: tells the head of a rank whose next step is
+/// overdue, and what all its ranks do when the head asks.
+///
+/// Owner: NodeSupervisor. Threads: the agent's one. Blocks: never; reads /proc.
+class StandstillWatch {
+public:
+    using Ranks = std::function<std::vector<std::pair<int, pid_t>>()>;  ///< that are there
+    using Tell = std::function<void(control::Report&&)>;
+
+    StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir, Ranks ranks,
+                    Tell tell);
+
+    void begin_generation(int generation);
+    void note(const Happening& happening);
+    void phase(int rank, bool begins);
+    /// Two looks, and then the answer. A newer request takes the place of one that is under way.
+    void asked(const control::AskActivity& ask);
+    void write_stacks(const control::WriteStacks& wanted);
+    /// Nothing is overdue any more: the ranks are being stopped, or have ended.
+    void stop();
+
+private:
+    void look();
+    void answer();
+
+    Ranks ranks_;
+    Tell tell_;
+    asio::steady_timer look_timer_, answer_timer_;
+    StepWatch pace_;
+    RankStacks stacks_;
+    int generation_ = 0;
+    bool is_overdue_ = false, was_far_ = false;
+    StepWatch::Moment told_at_{};
+    control::AskActivity asked_;
+    std::vector<std::pair<std::pair<int, pid_t>, ActivityLook>> first_looks_;
+};
+
+}  // namespace autolaunch::launcher

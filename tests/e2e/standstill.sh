@@ -1,0 +1,61 @@
+#!/bin/bash
+# A job that stands still is noticed by the steps that do not come, and the rank that the others wait for is named with what it
+# does; a pause of a rank that works, and a short stop, are no standstill.
+. "$(dirname "$0")/lib.sh"
+ranks="$AUTOLAUNCH_BINARY_DIR/tests/integration/flight_rank"
+[ -x "$ranks" ] || fail "flight_rank is not built"
+
+declare -A job
+launch() { # NAME MODE: in the background
+    "$AUTOLAUNCH" --nproc-per-node 3 --log-dir "$1" "$ranks" "$2" "$work/$1.go" >"$1.out.log" 2>"$1.log" </dev/null &
+    job[$1]=$!
+}
+noticed() { grep -q '"event":"standstill"' "$1/events.jsonl" 2>/dev/null; }
+steps() { grep -qs "\"step\":$2[,}]" "$1/events.jsonl"; }
+pid_of() { sed -n 's/.*"event":"rank_started".*"rank":'"$2"'.*"pid":\([0-9]*\).*/\1/p' "$1/events.jsonl" | head -1; }
+ends_well() {
+    touch "$1.go"
+    wait "${job[$1]}"
+    expect "exit code of $1" 0 $?
+}
+
+launch sleeps train
+launch works work
+launch stopped train
+touch short.go
+launch short train
+for name in sleeps works stopped; do eventually "$name is at its 11th step" steps $name 11; done
+kill -STOP "$(pid_of stopped 0)"
+touch stopped.go # only the stop is left
+
+eventually "a rank that sleeps is noticed" noticed sleeps
+contains "what is seen" sleeps.log "the job stands still: no step for "
+contains "who" sleeps.log "rank 2 (pid $(pid_of sleeps 2)) sleeps"
+contains "where" sleeps.log "ranks 0-1 wait in all_reduce #13 (16 KiB, gradients) for "
+contains "where it is not" sleeps.log "rank 2 has not entered it"
+contains "the event" sleeps/events.jsonl '"ranks":[2]'
+file=$(sed -n 's/.*all of it: //p' sleeps.log)
+contains "the file" "$file" '"reason": "no step for '
+
+eventually "a rank that is stopped is noticed" noticed stopped
+contains "who is stopped" stopped.log "rank 0 (pid $(pid_of stopped 0)) is stopped (SIGSTOP, Ctrl-Z): SIGCONT would wake it"
+kill -CONT "$(pid_of stopped 0)"
+
+noticed works && fail "a rank that works was taken for one that stands still: $(cat works.log)"
+eventually "its threads are written down" grep -q '"event":"stacks"' sleeps/events.jsonl
+contains "where they are" sleeps.log "rank 2's threads: less "
+contains "its main thread" sleeps/generation-0/stacks-rank-2.txt "thread $(pid_of sleeps 2) flight_rank: S, sleeps"
+if command -v eu-stack >/dev/null || command -v gdb >/dev/null; then
+    contains "its stack" sleeps/generation-0/stacks-rank-2.txt "train"
+else
+    echo "not tried: stacks, for neither eu-stack nor gdb is installed"
+    contains "why there is no stack" sleeps.log "neither eu-stack nor gdb is installed"
+fi
+ends_well sleeps
+contains "the end of it" sleeps.log "the job goes on, after "
+contains "its event" sleeps/events.jsonl '"event":"standstill_over","lasted_seconds":'
+ends_well stopped
+ends_well works
+ends_well short
+noticed short && fail "false alarm: $(cat short.log)"
+nothing_left
