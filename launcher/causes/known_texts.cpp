@@ -18,6 +18,8 @@ constexpr std::string_view kWaited =
 constexpr std::string_view kPeerGone = "its peer in a collective went away";
 constexpr std::string_view kNoName = "names of hosts are not resolved";
 constexpr std::string_view kLink = "a connection, a port or a cable failed";
+constexpr std::string_view kNoInterface =
+    "a network interface that it was told to use is not there";
 constexpr std::string_view kFiles = "no file descriptor was left: ulimit -n";
 constexpr std::string_view kProcesses =
     "no process or thread could be started: ulimit -u, and pids.max of the cgroup";
@@ -46,6 +48,7 @@ const std::vector<KnownText> kTexts = {
     {"LOST-CONNECTION",                        Cause::network, kPeerGone, kFollows},
     {"Complete_posted_with_error",              Cause::network, kPeerGone, kFollows},
     {"Horovod has been shut down",              Cause::network, kPeerGone, kFollows},
+    {"The actor died unexpectedly",             Cause::network, kPeerGone, kFollows},
     {"tasks are unhealthy (stopped sending",    Cause::network, kPeerGone, kFollows},
 
     {"uncorrectable ECC error",                Cause::gpu, kGpuBroken},
@@ -95,6 +98,8 @@ const std::vector<KnownText> kTexts = {
     {"heap out of memory",                      Cause::out_of_memory, kMemoryRefused},
     {"runtime: out of memory",                  Cause::out_of_memory, kMemoryRefused},
     {"insufficient virtual memory",             Cause::out_of_memory, kMemoryRefused},
+    {"cannot allocate vector of size",          Cause::out_of_memory, kMemoryRefused},
+    {"oom_kill event",                          Cause::out_of_memory, "the kernel killed a process of the step"},
 
     {"insufficient shared memory (shm)",       Cause::storage, kShmFull},
     {"No space left on device",                Cause::storage, kNoRoom},
@@ -128,6 +133,7 @@ const std::vector<KnownText> kTexts = {
     {"[Errno 30]",                             Cause::storage, kDiskBroken},
     {"Structure needs cleaning",               Cause::storage, kDiskBroken},
     {"disk I/O error",                          Cause::storage, kDiskBroken},
+    {"[Errno 110] Connection timed out: '",     Cause::storage, kDiskBroken},
     {"[Errno 107] Transport endpoint is not connected: '", Cause::storage, kDiskBroken},
     {"unable to lock file",                     Cause::storage, "a file system does not lock files, or another process has the lock"},
     {"Cannot send after transport endpoint shutdown", Cause::storage, kDiskBroken},
@@ -137,6 +143,7 @@ const std::vector<KnownText> kTexts = {
     {"SafetensorError",                        Cause::storage, kDamaged},
     {"BadZipFile",                             Cause::storage, kDamaged},
     {"pickle data was truncated",               Cause::storage, kDamaged},
+    {"DataLossError",                           Cause::storage, kDamaged},
     {"EOFError: Ran out of input",              Cause::storage, kDamaged},
     {"Parquet magic bytes not found",           Cause::storage, kDamaged},
     {"unexpected end of data",                  Cause::storage, kDamaged},
@@ -192,6 +199,10 @@ const std::vector<KnownText> kTexts = {
     {"Read timed out.",                         Cause::network, kLink},
     {"We couldn't connect to '",                Cause::network, kLink},
     {"Max retries exceeded with url",           Cause::network, kLink},
+    {"Unable to find address for: ",            Cause::network, kNoInterface},
+    {"no socket interface found",               Cause::network, kNoInterface},
+    {"ddress already in use",                   Cause::network, "a port that it listens on is taken"},
+    {"EADDRINUSE",                              Cause::network, "a port that it listens on is taken"},
     {"Connection reset by peer",               Cause::network, kPeerGone, kFollows},
     {"ConnectionResetError",                   Cause::network, kPeerGone, kFollows},
     {"ECONNRESET",                             Cause::network, kPeerGone, kFollows},

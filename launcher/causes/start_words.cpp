@@ -60,7 +60,8 @@ std::string library_hint(const Lines& lines) {
             "system, or run it in the container that it was built in",
             until(version.substr(kVersion.size()), "'"));
     constexpr std::string_view kSymbol = "undefined symbol: ";
-    if (!find_text(lines, "symbol lookup error").empty())
+    if (!find_text(lines, "symbol lookup error").empty() ||
+        !find_text(lines, ".so: undefined symbol: ").empty())
         return fmt::format(
             "a library is of another version than the program was built with: it lacks {}",
             until(find_text(lines, kSymbol).substr(0, 200), ",").substr(kSymbol.size()));

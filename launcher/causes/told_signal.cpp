@@ -59,13 +59,13 @@ std::optional<int> told_by_shell(std::string_view line) {
 }
 
 std::optional<int> told_by(std::string_view line) {
-    // subprocess, multiprocessing and torch's, its data loader, Intel's Fortran
+    // subprocess, torch's processes and data loader, Intel's Fortran
     for (const std::string_view text : {"died with <Signals.", "terminated with signal ",
                                         "is killed by signal: ", "forrtl: severe (174): "})
         if (const auto signal = named_signal(behind(line, text)))
             return signal;
-    for (const std::string_view text :
-         {"Command terminated by signal ", "exited on signal ", "killed by signal "})
+    for (const std::string_view text : {"Command terminated by signal ", "exited on signal ",
+                                        "killed by signal ", "traceback : Signal "})
         if (const auto signal = numbered_signal(behind(line, text)))
             return signal;
     return told_by_shell(line);
