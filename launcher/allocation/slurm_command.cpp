@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <mutex>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -20,6 +21,16 @@ namespace {
 constexpr std::size_t kLongestAnswer = std::size_t{256}
                                        << 10;  // the largest array that runs at once, a line each
 constexpr int kEndTime_ms = 1000;              // SIGKILL takes no time, except in the kernel
+
+// Commands are few, and short.
+struct UnderWay {
+    std::mutex mutex;
+    std::vector<pid_t> pids;
+};
+UnderWay& all_under_way() {
+    static UnderWay under_way;
+    return under_way;
+}
 
 // posix_spawn's settings: no standard input, its output to us, no other descriptor. Stops are
 // blocked, for Slurm sends them to all processes of a step, and the command is to say why.
@@ -83,9 +94,17 @@ SlurmCommand::SlurmCommand(std::vector<std::string> argv, Errors errors) {
         return;
     }
     answer_fd_ = std::move(read_end);
+    pid_ = pid;
+    const std::scoped_lock lock(all_under_way().mutex);
+    all_under_way().pids.push_back(pid_);
 }
 
 SlurmCommand::~SlurmCommand() { end(); }
+
+std::vector<pid_t> SlurmCommand::under_way() {
+    const std::scoped_lock lock(all_under_way().mutex);
+    return all_under_way().pids;
+}
 
 void SlurmCommand::end() noexcept {
     answer_fd_.reset();
@@ -98,6 +117,8 @@ void SlurmCommand::end() noexcept {
     siginfo_t ignored{};  // nothing to reap where whoever reaps orphans was faster
     ::waitid(P_PIDFD, static_cast<id_t>(process_.get()), &ignored, WEXITED | WNOHANG);
     process_.reset();
+    const std::scoped_lock lock(all_under_way().mutex);
+    std::erase(all_under_way().pids, pid_);
 }
 
 bool SlurmCommand::advance() {

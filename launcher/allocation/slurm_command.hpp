@@ -2,6 +2,8 @@
 #include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -27,6 +29,10 @@ public:
     SlurmCommand& operator=(const SlurmCommand&) = delete;
     ~SlurmCommand();
 
+    /// The processes of all commands that are not over: who ends the children of this process
+    /// spares them. Any thread.
+    static std::vector<pid_t> under_way();
+
     /// Readable when advance() has something to do; -1 when it is over.
     int fd() const { return answer_fd_.get(); }
     /// Takes what has come; true when it is over.
@@ -40,6 +46,7 @@ private:
     void end() noexcept;
 
     UniqueFd process_;  // a pidfd
+    pid_t pid_ = -1;
     UniqueFd answer_fd_;
     std::string answer_;
 };

@@ -55,6 +55,9 @@ std::string TimeLeftQuery::answer_for_job() const { return line_of(job_, squeue_
 std::optional<std::chrono::seconds> TimeLeftQuery::time_left() const {
     const std::string answer = answer_for_job();
     const auto left = parse_slurm_time(answer.substr(0, answer.find(' ')));
+    if (!left &&
+        parse_slurm_time(time_limit()))  // "INVALID": the limit is over, the job is not yet
+        return std::chrono::seconds(0);
     return left && *left > kNoLimit ? std::nullopt : left;
 }
 

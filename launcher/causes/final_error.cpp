@@ -15,7 +15,8 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-constexpr std::size_t kMessageLines = 12;  // of one message; what follows is another's
+constexpr std::ptrdiff_t kComplaintLines = 20;  // what was said before, was survived
+constexpr std::size_t kMessageLines = 12;       // of one message; what follows is another's
 
 // "[rank3]: Traceback …": PyTorch puts the rank before each line of an uncaught exception.
 std::string_view without_rank(std::string_view line) {
@@ -64,6 +65,18 @@ FinalError message_at(const Lines& lines, std::size_t at, std::string line) {
     return error;
 }
 
+// "ERROR:root:upload failed, trying again" before it, and much after it: the program went on.
+bool was_survived(const Lines& lines, std::size_t place, std::size_t message) {
+    constexpr std::size_t kGoesOn = 10;
+    if (lines.size() - message <= kGoesOn)
+        return false;
+    for (std::size_t at = place; at-- > 1;)
+        if (lines[at].find("Traceback (most recent call last)") != std::string::npos)
+            return lines[at - 1].find("ERROR") != std::string::npos ||
+                   lines[at - 1].find("WARNING") != std::string::npos;
+    return false;
+}
+
 // Places are followed by the source's line and marks under it, all of them indented.
 std::optional<FinalError> python_error(const Lines& lines) {
     std::optional<FinalError> found;
@@ -77,7 +90,7 @@ std::optional<FinalError> python_error(const Lines& lines) {
             std::none_of(lines.begin() + static_cast<std::ptrdiff_t>(at) + 1,
                          lines.begin() + static_cast<std::ptrdiff_t>(next), is_python_place);
         if (!is_last_place || next == lines.size() ||
-            !is_python_exception(without_rank(lines[next])))
+            !is_python_exception(without_rank(lines[next])) || was_survived(lines, at, next))
             continue;
         FinalError error = message_at(lines, next, std::string(without_rank(lines[next])));
         error.where = place_of(without_rank(lines[at]));
@@ -126,6 +139,7 @@ constexpr std::array kMarks = {
     Mark{"Exception in thread "},
     Mark{"ERROR: LoadError: "},
     Mark{"Fortran runtime error: "},
+    Mark{"forrtl: severe ("},
     Mark{"ERROR STOP "},
 };
 
@@ -173,8 +187,10 @@ std::string last_complaint(const FailureEvidence& words) {
         return std::any_of(kComplaints.begin(), kComplaints.end(),
                            [&](std::string_view word) { return lower.find(word) != lower.npos; });
     };
-    const auto found = std::find_if(lines.rbegin(), lines.rend(), complains);
-    if (found != lines.rend())
+    const auto oldest =
+        lines.rbegin() + std::min<std::ptrdiff_t>(kComplaintLines, std::ssize(lines));
+    const auto found = std::find_if(lines.rbegin(), oldest, complains);
+    if (found != oldest)
         return std::string(trim(*found));
     return lines.empty() ? std::string() : std::string(trim(lines.back()));
 }

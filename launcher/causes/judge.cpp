@@ -4,6 +4,7 @@
 #include "causes/known_texts.hpp"
 #include "causes/rank_end.hpp"
 #include "causes/start_words.hpp"
+#include "causes/told_signal.hpp"
 #include "exit_codes/exit_codes.hpp"
 
 #include <fmt/format.h>
@@ -274,6 +275,12 @@ Found by_killer(const RankEnd& rank) {
     if (signal == SIGXCPU)
         return found(Cause::killed, Certainty::certain, what,
                      {"the CPU time limit (ulimit -t) was reached"});
+    if (signal == SIGPIPE) {  // of its own doing, and often because a peer is gone
+        EndRecord record = found(Cause::program_error, Certainty::likely, what,
+                                 {"it wrote to a pipe or socket that nobody reads any more"});
+        record.follows = true;
+        return record;
+    }
     if (signal != SIGKILL)
         return found(Cause::killed, rank.end.signal ? Certainty::certain : Certainty::likely, what,
                      {what == signal_name(*signal) ? "autolaunch did not send it" : what});
@@ -283,6 +290,28 @@ Found by_killer(const RankEnd& rank) {
                       "process'"});
     return found(Cause::killed, Certainty::likely, what,
                  {"not by this cgroup's out-of-memory killer: somebody or the scheduler sent it"});
+}
+
+// A script or a program in Python, which ended with a code of its own after one that it had
+// started.
+Found by_child(const RankEnd& rank) {
+    const FinalError error = find_final_error(rank.words);
+    const auto told =
+        find_told_signal(error.line.empty() ? newest(rank.words.last_lines) : error.lines);
+    if (!told || signal_of(rank) || rank.end.exit_code == 0)
+        return std::nullopt;
+    RankEnd child = rank;
+    child.end.signal = told->signal;
+    for (const auto rule : {by_oom_killer, by_crash, by_killer})
+        if (Found record = rule(child)) {
+            record->what = error.line.empty() ? told->line : error.line;
+            record->certainty = std::max(record->certainty, Certainty::likely);  // at best
+            record->evidence.insert(
+                record->evidence.begin(),
+                "a process that it had started was killed by " + signal_name(told->signal));
+            return record;
+        }
+    return std::nullopt;
 }
 
 Found by_start(const RankEnd& rank) {
@@ -306,9 +335,9 @@ EndRecord by_code(const RankEnd& rank) {
 }
 
 // The kernel, the driver and MPI know; then the program's words; then the bare end.
-constexpr std::array kRules = {by_mpi,         by_checkpoints, by_full_disk, by_gpu_log,
-                               by_data_loader, by_oom_killer,  by_start,     by_words,
-                               by_exception,   by_crash,       by_killer};
+constexpr std::array kRules = {by_mpi,         by_checkpoints, by_full_disk,  by_gpu_log,
+                               by_data_loader, by_child,       by_oom_killer, by_start,
+                               by_words,       by_exception,   by_crash,      by_killer};
 
 }  // namespace
 

@@ -18,15 +18,18 @@ constexpr std::string_view kWaited =
 constexpr std::string_view kPeerGone = "its peer in a collective went away";
 constexpr std::string_view kNoName = "names of hosts are not resolved";
 constexpr std::string_view kLink = "a connection, a port or a cable failed";
+constexpr std::string_view kNoInterface =
+    "a network interface that it was told to use is not there";
 constexpr std::string_view kFiles = "no file descriptor was left: ulimit -n";
 constexpr std::string_view kProcesses =
     "no process or thread could be started: ulimit -u, and pids.max of the cgroup";
 constexpr std::string_view kShapes = "ranks call collectives that do not match";
+constexpr std::string_view kAborted = "its MPI says that it called MPI_Abort";
 
 // clang-format off
 const std::vector<KnownText> kTexts = {
     // Words of secondary failures, of NCCL, gloo, MPI, c10d and our library, are known as such: they
-    // stand before those that they quote.
+    // stand before those that they quote. So are those of a link that may as well be a peer's end.
     {"remote process exited or there was a network error", Cause::network, kPeerGone, kFollows},
     {"Connection closed by remote peer",       Cause::network, kPeerGone, kFollows},
     {"ncclRemoteError",                        Cause::network, kPeerGone, kFollows},
@@ -43,6 +46,10 @@ const std::vector<KnownText> kTexts = {
     {"PML_ERR_PROC_FAILED",                    Cause::network, kPeerGone, kFollows},
     {"Communication error with rank",          Cause::network, kPeerGone, kFollows},
     {"LOST-CONNECTION",                        Cause::network, kPeerGone, kFollows},
+    {"Complete_posted_with_error",              Cause::network, kPeerGone, kFollows},
+    {"Horovod has been shut down",              Cause::network, kPeerGone, kFollows},
+    {"The actor died unexpectedly",             Cause::network, kPeerGone, kFollows},
+    {"tasks are unhealthy (stopped sending",    Cause::network, kPeerGone, kFollows},
 
     {"uncorrectable ECC error",                Cause::gpu, kGpuBroken},
     {"ECCUncorrectable",                       Cause::gpu, kGpuBroken},
@@ -59,6 +66,9 @@ const std::vector<KnownText> kTexts = {
     {"SYSTEM_NOT_READY",                       Cause::gpu, kGpuBroken},
     {"GPU thermal",                            Cause::gpu, kGpuBroken},
     {"thermal shutdown",                       Cause::gpu, kGpuBroken},
+    {"Driver/library version mismatch",         Cause::gpu, kGpuBroken},
+    {"busy or unavailable",                     Cause::gpu, "another process holds the GPU (exclusive mode), or it is failing: nvidia-smi"},
+    {"Found no NVIDIA driver",                  Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
     {"no CUDA-capable device is detected",     Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
 
     {"CUDA out of memory",                     Cause::out_of_memory, kGpuFull},
@@ -83,6 +93,13 @@ const std::vector<KnownText> kTexts = {
     {"OutOfMemoryError",                       Cause::out_of_memory, kMemoryRefused},
     {"memory allocation of ",                  Cause::out_of_memory, kMemoryRefused},
     {"virtual memory exhausted",               Cause::out_of_memory, kMemoryRefused},
+    {"not enough memory: you tried",            Cause::out_of_memory, kMemoryRefused},
+    {"OOM when allocating tensor",              Cause::out_of_memory, kGpuFull},
+    {"heap out of memory",                      Cause::out_of_memory, kMemoryRefused},
+    {"runtime: out of memory",                  Cause::out_of_memory, kMemoryRefused},
+    {"insufficient virtual memory",             Cause::out_of_memory, kMemoryRefused},
+    {"cannot allocate vector of size",          Cause::out_of_memory, kMemoryRefused},
+    {"oom_kill event",                          Cause::out_of_memory, "the kernel killed a process of the step"},
 
     {"insufficient shared memory (shm)",       Cause::storage, kShmFull},
     {"No space left on device",                Cause::storage, kNoRoom},
@@ -91,6 +108,16 @@ const std::vector<KnownText> kTexts = {
     {"EDQUOT",                                 Cause::storage, kNoRoom},
     {"[Errno 28]",                             Cause::storage, kNoRoom},
     {"[Errno 122]",                            Cause::storage, kNoRoom},
+    {"database or disk is full",                Cause::storage, kNoRoom},
+    {"kein Speicherplatz mehr",                 Cause::storage, kNoRoom},
+    {"Aucun espace disponible",                 Cause::storage, kNoRoom},
+    {"No queda espacio en el",                  Cause::storage, kNoRoom},
+    {"Não há espaço disponível",                Cause::storage, kNoRoom},
+    {"Spazio esaurito",                         Cause::storage, kNoRoom},
+    {"не осталось свободного места",            Cause::storage, kNoRoom},
+    {"设备上没有空间",                                 Cause::storage, kNoRoom},
+    {"デバイスに空き領域がありません",                         Cause::storage, kNoRoom},
+    {"남은 공간이 없음",                               Cause::storage, kNoRoom},
     {"File too large",                         Cause::storage, kNoRoom},
     {"os error 28",                            Cause::storage, kNoRoom},
     {"PytorchStreamWriter failed writing",     Cause::storage, kNoRoom},
@@ -105,12 +132,23 @@ const std::vector<KnownText> kTexts = {
     {"Read-only file system",                  Cause::storage, kDiskBroken},
     {"[Errno 30]",                             Cause::storage, kDiskBroken},
     {"Structure needs cleaning",               Cause::storage, kDiskBroken},
+    {"disk I/O error",                          Cause::storage, kDiskBroken},
+    {"[Errno 110] Connection timed out: '",     Cause::storage, kDiskBroken},
+    {"[Errno 107] Transport endpoint is not connected: '", Cause::storage, kDiskBroken},
+    {"unable to lock file",                     Cause::storage, "a file system does not lock files, or another process has the lock"},
     {"Cannot send after transport endpoint shutdown", Cause::storage, kDiskBroken},
     {"failed finding central directory",       Cause::storage, kDamaged},
     {"PytorchStreamReader failed",             Cause::storage, kDamaged},
     {"invalid header or archive is corrupted", Cause::storage, kDamaged},
     {"SafetensorError",                        Cause::storage, kDamaged},
     {"BadZipFile",                             Cause::storage, kDamaged},
+    {"pickle data was truncated",               Cause::storage, kDamaged},
+    {"DataLossError",                           Cause::storage, kDamaged},
+    {"EOFError: Ran out of input",              Cause::storage, kDamaged},
+    {"Parquet magic bytes not found",           Cause::storage, kDamaged},
+    {"unexpected end of data",                  Cause::storage, kDamaged},
+    {"end-of-stream marker was reached",        Cause::storage, kDamaged},
+    {"image file is truncated",                 Cause::storage, kDamaged},
     {"cannot be used: step-",                  Cause::storage, kDamaged},
 
     {"Watchdog caught collective operation timeout", Cause::collective_timeout, kWaited},
@@ -128,11 +166,16 @@ const std::vector<KnownText> kTexts = {
     {"wait timeout after",                     Cause::collective_timeout, kWaited},
     {"Socket Timeout",                         Cause::collective_timeout, kWaited},
     {"Timeout waiting for key",                Cause::collective_timeout, kWaited},
+    {"watchdog got stuck for",                  Cause::collective_timeout, kWaited},
+    {"watchdog hang",                           Cause::collective_timeout, kWaited},
 
     {"Detected mismatch between collectives",  Cause::program_error, kShapes},
     {"op.preamble.length <= op.nbytes",        Cause::program_error, kShapes},
     {"MPI_ERR_TRUNCATE",                       Cause::program_error, kShapes},
     {"Message truncated",                      Cause::program_error, kShapes},
+
+    {"application called MPI_Abort(MPI_COMM_WORLD", Cause::mpi_abort, kAborted},
+    {"MPI_ABORT was invoked on rank",          Cause::mpi_abort, kAborted},
 
     {"Temporary failure in name resolution",   Cause::network, kNoName},
     {"Name or service not known",              Cause::network, kNoName},
@@ -145,13 +188,21 @@ const std::vector<KnownText> kTexts = {
     {"Host is down",                           Cause::network, kLink},
     {"port error",                             Cause::network, kLink},
     {"Got async fatal event",                  Cause::network, kLink},
-    {"Got completion from peer",               Cause::network, kLink},
-    {"Got completion with error",              Cause::network, kLink},
-    {"transport retry counter exceeded",       Cause::network, kLink},
+    {"Got completion from peer",               Cause::network, kLink, kFollows},
+    {"Got completion with error",              Cause::network, kLink, kFollows},
+    {"transport retry counter exceeded",       Cause::network, kLink, kFollows},
+    {"Transport retry count exceeded",          Cause::network, kLink, kFollows},
     {"IBV_WC_",                                Cause::network, kLink},
     {"ibv_poll_cq",                            Cause::network, kLink},
     {"Connection timed out",                   Cause::network, kLink},
     {"[Errno 110]",                            Cause::network, kLink},
+    {"Read timed out.",                         Cause::network, kLink},
+    {"We couldn't connect to '",                Cause::network, kLink},
+    {"Max retries exceeded with url",           Cause::network, kLink},
+    {"Unable to find address for: ",            Cause::network, kNoInterface},
+    {"no socket interface found",               Cause::network, kNoInterface},
+    {"ddress already in use",                   Cause::network, "a port that it listens on is taken"},
+    {"EADDRINUSE",                              Cause::network, "a port that it listens on is taken"},
     {"Connection reset by peer",               Cause::network, kPeerGone, kFollows},
     {"ConnectionResetError",                   Cause::network, kPeerGone, kFollows},
     {"ECONNRESET",                             Cause::network, kPeerGone, kFollows},

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <string_view>
 
 namespace autolaunch::launcher {
@@ -29,6 +30,17 @@ bool counts_before(const Failure& a, const Failure& b) {
     if (a.asked_to_stop != b.asked_to_stop)
         return !a.asked_to_stop;
     return a.latest < b.latest;
+}
+
+// By a program's own deadline, which no library's text tells: of ranks, not of a server.
+bool gave_up_on_ranks(const EndRecord& record) {
+    const auto says = [&](std::initializer_list<std::string_view> words) {
+        return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+            return record.what.find(word) != record.what.npos;
+        });
+    };
+    return record.cause == Cause::program_error && says({"imeout", "imed out"}) &&
+           says({"rank", "arrier", "peer", "ollective", "reduce"});
 }
 
 std::string describe(const EndRecord& record) {
@@ -68,9 +80,9 @@ std::optional<Blame> blame(const Waiting& waiting, const EndRecord& record) {
         const Finisher& first =
             *std::min_element(waiting.finishers.begin(), waiting.finishers.end(),
                               [](const Finisher& a, const Finisher& b) { return a.ran < b.ran; });
-        return Blame{
-            Cause::program_error, Certainty::likely, first.rank, first.node,
-            fmt::format("rank {} exited with code 0 while other ranks went on", first.rank)};
+        return Blame{Cause::program_error, Certainty::likely, first.rank, first.node,
+                     fmt::format("rank {}{} exited with code 0 while other ranks went on",
+                                 first.rank, first.node.empty() ? "" : " (" + first.node + ")")};
     }
     if (record.cause == Cause::collective_timeout && waiting.world_size == 2 && record.rank >= 0)
         return Blame{record.cause, record.certainty, 1 - record.rank, "",
@@ -114,7 +126,7 @@ RootCause find_root_cause(const std::vector<Failure>& failures, const Waiting& w
         else if (waited(other.record))
             found.record.followers += ranks;
     }
-    if (waited(root->record))
+    if (waited(root->record) || (!waiting.finishers.empty() && gave_up_on_ranks(root->record)))
         blame_absent(waiting, found);
     else
         add_doubts(failures, *root, found.record);

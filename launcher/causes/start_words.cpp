@@ -60,7 +60,8 @@ std::string library_hint(const Lines& lines) {
             "system, or run it in the container that it was built in",
             until(version.substr(kVersion.size()), "'"));
     constexpr std::string_view kSymbol = "undefined symbol: ";
-    if (!find_text(lines, "symbol lookup error").empty())
+    if (!find_text(lines, "symbol lookup error").empty() ||
+        !find_text(lines, ".so: undefined symbol: ").empty())
         return fmt::format(
             "a library is of another version than the program was built with: it lacks {}",
             until(find_text(lines, kSymbol).substr(0, 200), ",").substr(kSymbol.size()));
@@ -85,6 +86,13 @@ std::string program_hint(const Lines& lines) {
         {"can't open file ", "the script is not there, or may not be read"},
         {"Cannot find module ", "the script or a module of it is not there"},
         {"Unable to access jarfile", "the jar is not there, or may not be read"},
+        {"Could not find or load main class",
+         "the class is not there: java's class path has it not"},
+        {"Can't open perl script", "the script is not there, or may not be read"},
+        {"Fatal error: cannot open file '", "the script is not there, or may not be read"},
+        {"Fatal Python error: init_fs_encoding",
+         "Python does not find its own library: is PYTHONHOME or PYTHONPATH of another Python?"},
+        {"FATAL:   could not open image", "the container's image is not there, or may not be read"},
         {"bad interpreter", "the interpreter of its #! line is not there"},
         {"required file not found", "the interpreter of its #! line or its loader is not there"},
         {"Exec format error", "it is no program for this machine, or a script without #! line"},

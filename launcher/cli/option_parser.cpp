@@ -141,7 +141,7 @@ Words words_of(Command command) {
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
-                "processes, sockets,\nshared memory. What a live job has is left alone. "
+                "processes, sockets,\nshared memory; by root those of all users. What a live job has is left alone. "
                 "docs/exit-certificate.md.",
                 "autolaunch clean [--job ID] [--dry-run] [--drain] [--json]",
                 "Exits with 0 when nothing is left, and 78 where something does not go.\n\n"

@@ -173,11 +173,14 @@ std::vector<AbandonedJob> sweep_abandoned_jobs(const SweepOptions& options) {
 
 std::string sweep_text(const std::vector<AbandonedJob>& jobs, bool look_only) {
     if (jobs.empty())
-        return "nothing of a dead job of yours is on this node\n";
+        return ::geteuid() == 0 ? "nothing of a dead job is on this node\n"
+                                : "nothing of a dead job of yours is on this node\n";
     std::string text;
     for (const AbandonedJob& job : jobs) {
-        text += job.run_id.empty() ? "a job that left no name\n"
-                                   : fmt::format("job {} ({})\n", job.run_id, job.run_dir);
+        const std::string whose =
+            job.user == ::geteuid() ? "" : fmt::format(" of user {}", job.user);
+        text += job.run_id.empty() ? fmt::format("a job{} that left no name\n", whose)
+                                   : fmt::format("job {}{} ({})\n", job.run_id, whose, job.run_dir);
         for (const Remnant& ended : job.ended)
             text += fmt::format("  {} {} {}\n",
                                 ended.kind == "folder" ? (look_only ? "would remove" : "removed")
@@ -201,6 +204,7 @@ std::string sweep_json(const std::vector<AbandonedJob>& jobs, bool look_only,
     Json json = {{"format", 1}, {"dry_run", look_only}, {"jobs", Json::array()}};
     for (const AbandonedJob& job : jobs)
         json["jobs"].push_back({{"run_id", job.run_id},
+                                {"user", job.user},
                                 {"run_dir", job.run_dir},
                                 {"ended", list(job.ended)},
                                 {"left", list(job.left)}});

@@ -2,13 +2,16 @@
 #include "base/deadline.hpp"
 #include "remains/exit_certificate.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace autolaunch::launcher {
 
-/// A job of this user on this node, whose agent, keeper and guardian are gone: nobody holds the
+/// A job of one user on this node, whose agent, keeper and guardian are gone: nobody holds the
 /// lock of its folder.
 struct AbandonedJob {
     std::string run_id;  ///< empty: nothing says of which job the folder was
@@ -16,6 +19,7 @@ struct AbandonedJob {
     std::vector<std::filesystem::path> folders;
     std::vector<Remnant> ended;  ///< or removed; with `look_only` what would be
     std::vector<Remnant> left;
+    uid_t user = ::geteuid();
 };
 
 struct SweepOptions {

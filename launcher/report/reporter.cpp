@@ -245,7 +245,8 @@ void Reporter::show(const Event&, const NodeLost& lost) {
 }
 
 void Reporter::show(const Event&, const HeadLost& lost) {
-    console_.write_message(console_.style().red(fmt::format("✗ the head was lost: {}", lost.why)));
+    console_.write_message(console_.style().red(fmt::format("✗ the head was lost: {}", lost.why)) +
+                           fmt::format("\n    cause: {}", name_of(Cause::node_lost)));
 }
 
 void Reporter::show(const Event&, const SpawnFailed& failure) {

@@ -4,16 +4,21 @@
 #include "exit_codes/exit_codes.hpp"
 #include "rank_services/socket_directory.hpp"
 #include "remains/abandoned_jobs.hpp"
+#include "remains/other_users.hpp"
 #include "remains/processes_of_jobs.hpp"
 #include "report/screen.hpp"
 #include "run/exit_proof.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -22,9 +27,39 @@ namespace {
 
 // The keeper passes no signal on meanwhile.
 constexpr auto kPatienceAtStart = std::chrono::milliseconds(1000);
+constexpr auto kPatienceForAUser = std::chrono::milliseconds(5000);  // besides that for processes
 
 SweepOptions sweep_here() {
     return {.places = SocketDirectory::places(), .prefix = SocketDirectory::name_prefix()};
+}
+
+struct Swept {
+    std::vector<AbandonedJob> jobs;
+    std::vector<std::string> unknown;  ///< of which users nothing could be said, and why
+};
+
+// Root cleans after everybody; each user's as that user.
+Swept sweep_all(const SweepOptions& options) {
+    Swept swept{sweep_abandoned_jobs(options), {}};
+    if (::geteuid() != 0)
+        return swept;
+    for (const OtherUser& user : find_other_users(options.places)) {
+        const auto sweep = [&options] {
+            SweepOptions his = options;
+            his.places = SocketDirectory::places();
+            his.prefix = SocketDirectory::name_prefix();
+            return sweep_abandoned_jobs(his);
+        };
+        try {
+            for (AbandonedJob& job : sweep_as(user, sweep, options.patience + kPatienceForAUser))
+                swept.jobs.push_back(std::move(job));
+        } catch (const Error& error) {
+            swept.unknown.push_back(error.hint().empty()
+                                        ? error.what()
+                                        : std::string(error.what()) + "; " + error.hint());
+        }
+    }
+    return swept;
 }
 
 }  // namespace
@@ -33,10 +68,11 @@ int clean_node(const CleanRequest& request, const EnvironmentMap& environment) {
     SweepOptions options = sweep_here();
     options.run_id = request.run_id;
     options.look_only = request.look_only;
-    const std::vector<AbandonedJob> jobs = sweep_abandoned_jobs(options);
+    const Swept swept = sweep_all(options);
+    const std::vector<AbandonedJob>& jobs = swept.jobs;
     std::vector<Remnant> stuck;  // which the node is to be drained for
     std::string of_jobs;
-    bool clean = true;
+    bool clean = swept.unknown.empty();
     for (const AbandonedJob& job : jobs) {
         clean = clean && job.left.empty();
         for (const Remnant& left : job.left)
@@ -49,6 +85,8 @@ int clean_node(const CleanRequest& request, const EnvironmentMap& environment) {
     if (!stuck.empty())
         drain = drain_for(stuck, of_jobs, request.drain, environment, hostname());
     const Screen screen(environment);
+    for (const std::string& why : swept.unknown)
+        screen.complain("autolaunch: " + why + "\n");
     if (request.json)
         screen.print_json(sweep_json(jobs, request.look_only, drain));
     else

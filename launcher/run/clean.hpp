@@ -12,8 +12,9 @@ struct CleanRequest {
     bool json = false;
 };
 
-/// `autolaunch clean`: ends and removes what jobs of this user that were killed have left on this
-/// node, and says so on stdout. The exit code. Blocks some seconds at most, and for scontrol.
+/// `autolaunch clean`: ends and removes what jobs that were killed have left on this node, those of
+/// this user, by root those of everybody, and says so on stdout. The exit code. Blocks some seconds
+/// at most, and for scontrol.
 int clean_node(const CleanRequest& request, const EnvironmentMap& environment);
 
 /// The same at the start of another job, beside it: silent where nothing but folders was left.

@@ -1,5 +1,6 @@
 #include "supervise/generation.hpp"
 
+#include "allocation/slurm_command.hpp"
 #include "base/file_io.hpp"
 #include "causes/root_cause.hpp"
 #include "logs/line_prefix.hpp"
@@ -507,7 +508,9 @@ void Generation::tell_of_leftovers(const std::vector<pid_t>& not_ours) {
 void Generation::end_leftovers() {
     watch_.reset();
     gpu_watch_.reset();
-    const auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
+    auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
+    for (const pid_t asked : SlurmCommand::under_way())  // why the ranks were to stop
+        not_ours.push_back(asked);
     tell_of_leftovers(not_ours);
     bool all_ended = end_children(not_ours, patience(plan_.spec));
     if (stand_ins_ != nullptr)

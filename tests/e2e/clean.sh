@@ -15,11 +15,12 @@ below() {
     ps -e -o pid=,ppid= | awk -v root="$1" '{ parent[$1] = $2 }
         END { for (pid in parent) { at = pid; while (at in parent && at != root) at = parent[at]; if (at == root) print pid } }'
 }
+run_as=() # by whom
 # orphan FOLDER: a job of which daemons stay, for all three of autolaunch's are stopped first and then killed together.
 orphan() {
     local before own pid
     before=$(processes)
-    "$AUTOLAUNCH" --nproc-per-node 1 --log-dir "$1" "$misbehave" daemon,stubborn-child,hang >out.log 2>err.log </dev/null &
+    "${run_as[@]}" "$AUTOLAUNCH" --nproc-per-node 1 --log-dir "$1" "$misbehave" daemon,stubborn-child,hang >out.log 2>err.log </dev/null &
     job=$!
     eventually "the daemons of $1" has $((before + 3))
     own=$(for pid in $(below "$job"); do [ "$(readlink "/proc/$pid/exe")" = "$misbehave" ] || echo "$pid"; done)
@@ -82,6 +83,45 @@ else
 fi
 "$AUTOLAUNCH" clean --job 4711 >out.log || fail "clean, at last: exit code $?"
 contains "the folder" out.log "removed folder $folder"
+
+# Root cleans after everybody, as each user: nothing that a hostile one left leads to what is root's.
+other=65534
+run_as=(setpriv "--reuid=$other" "--regid=$other" --clear-groups env -u XDG_RUNTIME_DIR)
+if [ "$(id -u)" -ne 0 ] || ! chmod 711 "$work" || ! "${run_as[@]}" test -x "$AUTOLAUNCH" -a -x "$misbehave"; then
+    echo "not checked: another user's jobs, for this is not root, or he may not run $AUTOLAUNCH"
+else
+    install -d -o "$other" -g "$other" his
+    orphan his/dead
+    traps=/dev/shm/autolaunch-$other-$$ live='' mine=''
+    trap 'kill $live $mine 2>/dev/null; rm -rf "$traps"* "/dev/shm/autolaunch-0-$$-his"; cleanup' EXIT
+    mkdir -m 755 precious
+    mkdir -m 700 secret
+    install -d -o "$other" -g "$other" "$traps-name" "$traps-job" "$traps-live" "/dev/shm/autolaunch-0-$$-his"
+    echo "of root" | tee precious/file >secret/job
+    "${run_as[@]}" ln -s "$work/precious" "$traps-link"
+    "${run_as[@]}" ln -s "$work/secret/job" "$traps-name/job"
+    "${run_as[@]}" sh -c 'echo "{\"run_id\":\"trap\",\"run_dir\":\"$1/precious\",\"node\":\"n\",\"node_rank\":0}" >"$2-job/job"' sh "$work" "$traps"
+    "${run_as[@]}" ln -s "$work/precious" "$traps-job/folder"
+    "${run_as[@]}" flock "$traps-live" sleep 100 >/dev/null 2>&1 &
+    live=$!
+    AUTOLAUNCH_SOCKET=$traps-job/session-0 sleep 100 >/dev/null 2>&1 & # root's own, which only says that it is of that job
+    mine=$!
+    eventually "the lock of a job that lives" eval '! flock -n "$traps-live" true'
+    "$AUTOLAUNCH" clean --dry-run --json >out.log || fail "dry run over all users: exit code $?"
+    json 'any(j["user"] == 65534 and j["run_dir"].endswith("his/dead") and any(r["kind"] == "process" for r in j["ended"]) for j in d["jobs"])'
+    has $((lives + 1)) || fail "a dry run has ended processes"
+    "$AUTOLAUNCH" clean >out.log 2>err.log || fail "clean over all users: exit code $?"
+    contains "whose job" out.log "of user $other ($work/his/dead)"
+    eventually "the end of his processes" is_idle "$lives"
+    expect "whose certificate it is" "$other" "$(stat -c %u his/dead/exit.json)"
+    cp his/dead/exit.json out.log
+    json 'd["by"] == "clean" and d["clean"]'
+    expect "what is root's" "file" "$(ls precious)"
+    kill -0 "$mine" || fail "a process of root's was ended for another user's job"
+    kill -0 "$live" || fail "a job that lives was ended"
+    expect "his traps" "$traps-link $traps-live" "$(echo "$traps"*)"
+    [ -d "/dev/shm/autolaunch-0-$$-his" ] || fail "a folder with another user's name was removed"
+fi
 kill -INT "$alive"
 wait "$alive"
 nothing_left

@@ -5,8 +5,17 @@
 
 corpus=$(dirname "$(realpath "$0")")/../faults/run.py
 python3 "$corpus" --autolaunch "$AUTOLAUNCH" --show --at-least 100 --only \
-    '^(cpp (throw|segv|sigkill|full_disk|descriptors|ignores_term|exit3 behind a script|no_newline)$|python (saved_in_vain|slow_end|left_early|peer_killed|all|memory)$|line (cuda_oom|nccl_watchdog)$|start )' \
+    '^(cpp (throw|segv|sigkill|full_disk|descriptors|ignores_term|exit3 behind a script|no_newline)$|python (saved_in_vain|slow_end|left_early|peer_killed|all|memory)$|line (cuda_oom|nccl_watchdog)$|words (loader_segv|torchrun_child)|start )' \
     >faults.log 2>&1 || fail "the corpus"
+# On four simulated nodes rank and node, from the head's screen alone, and a clean certificate of each node.
+python3 "$corpus" --autolaunch "$AUTOLAUNCH" --where nodes --show --at-least 100 --only \
+    '^(cpp (segv|cut_mapping)|shell hides segv|python left_early|after (gloo_closed|horovod)|node (agent killed|m1 fails first.*))$' \
+    >faults.log 2>&1
+case $? in
+    0) ;;
+    77) echo "not tried on four nodes: $(grep SKIPPED faults.log)" ;;
+    *) fail "the corpus on four nodes" ;;
+esac
 
 cat >train.yaml <<'EOF'
 trainer: {command: [sh, -c, "exit 3"]}

@@ -1,4 +1,4 @@
-"""Ways for a Python program to fail, by name. Rank 1 of all fails unless the name says otherwise; the others wait."""
+"""Ways for a Python program to fail, by name. Rank FAULT_RANK (else 1) fails unless the name says otherwise; the others wait."""
 import ctypes
 import json
 import os
@@ -12,6 +12,7 @@ import time
 name = sys.argv[1]
 rank = int(os.environ["RANK"])
 world = int(os.environ["WORLD_SIZE"])
+culprit = int(os.environ.get("FAULT_RANK", "1"))
 
 
 def say(text):  # a line that a library has printed, as recorded from it
@@ -65,19 +66,21 @@ def survived():
 
 
 def meet(listen):
-    """One connection between ranks 0 and 1."""
+    """One connection between rank 0 and the culprit, which may be on another node: then FAULT_HOST says so."""
+    host = os.environ.get("FAULT_HOST", "127.0.0.1")
     path = os.path.join(os.environ["AUTOLAUNCH_RUN_DIR"], "meeting")
     if listen:
         server = socket.socket()
-        server.bind(("127.0.0.1", 0))
+        server.bind((host, 0))
         server.listen()
         with open(path + ".new", "w") as file:
-            file.write(str(server.getsockname()[1]))
+            file.write(f"{host} {server.getsockname()[1]}")
         os.rename(path + ".new", path)
         return server.accept()[0]
     while not os.path.exists(path):
         time.sleep(0.01)
-    return socket.create_connection(("127.0.0.1", int(open(path).read())))
+    host, port = open(path).read().split()
+    return socket.create_connection((host, int(port)))
 
 
 def wait_for_peer(peer):
@@ -86,14 +89,14 @@ def wait_for_peer(peer):
 
 
 def peer_killed():
-    peer = meet(rank == 1)
-    if rank == 1:
+    peer = meet(rank == culprit)
+    if rank == culprit:
         os.kill(os.getpid(), 9)
     wait_for_peer(peer)
 
 
 def slow_end():  # its connection is gone a while before it is
-    peer = meet(rank == 1)
+    peer = meet(rank == culprit)
     if rank == 0:
         wait_for_peer(peer)
     try:
@@ -106,11 +109,79 @@ def slow_end():  # its connection is gone a while before it is
 
 
 def left_early():
-    peer = meet(rank == 1)
-    if rank == 1:
-        sys.exit(0)
+    peer = meet(rank == culprit)
+    if rank == culprit:
+        sys.exit(256 if name == "exit256" else 0)  # the kernel keeps eight bits
     time.sleep(0.2)
     wait_for_peer(peer)
+
+
+def waits_in_vain():  # the others have a deadline of their own, and nobody's connection breaks
+    if rank == culprit:
+        sys.exit(0)
+    time.sleep(1)
+    raise TimeoutError("barrier: not all ranks came within 1 s")
+
+
+def in_thread():
+    def work():
+        raise ValueError("bad shard")
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    sys.exit(1)
+
+
+def logged():  # an error that was logged and survived, long before the one that ends it
+    import logging
+    try:
+        raise ConnectionResetError(104, "Connection reset by peer")
+    except ConnectionResetError:
+        logging.exception("upload failed, trying again")
+    for step in range(20):
+        print(f"step {step} loss 2.5", file=sys.stderr)
+    sys.exit("no data in /data")
+
+
+def pool_child_killed():
+    import concurrent.futures
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        pool.submit(os.kill, 0, 0).result()
+        pool.submit(os._exit, 3).result()
+
+
+def child_crashes():
+    subprocess.run([sys.executable, "-c", "import os; os.abort()"], check=True)
+
+
+def hook():  # a hook that prints errors in a box, as some consoles do
+    def show(kind, value, _):
+        print(f"╭─ Traceback (most recent call last) ─╮\n│ train.py:7 in load                  │\n"
+              f"╰─────────────────────────────────────╯\n{kind.__name__}: {value}", file=sys.stderr)
+    sys.excepthook = show
+    raise ValueError("bad shard")
+
+
+def group():
+    raise ExceptionGroup("two workers failed", [ValueError("bad shard"), KeyError("lr")])
+
+
+def mapped_too_much():
+    import mmap
+    mmap.mmap(-1, 1 << 50)
+
+
+def thread_limit():
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    threading.Thread(target=print).start()
+
+
+def at_exit():  # what an exit handler prints comes after the error
+    import atexit
+    atexit.register(lambda: print("wandb: run finished\nwandb: error-free upload", file=sys.stderr))
+    raise ValueError("bad shard")
 
 
 lines = {
@@ -153,13 +224,29 @@ faults = {
     "survived": survived,
     "peer_killed": peer_killed,
     "slow_end": slow_end,
+    "exit256": left_early,
+    "waits_in_vain": waits_in_vain,
+    "in_thread": in_thread,
+    "logged": logged,
+    "pool_child_killed": pool_child_killed,
+    "child_crashes": child_crashes,
+    "hook": hook,
+    "group": group,
+    "mapped_too_much": mapped_too_much,
+    "thread_limit": thread_limit,
+    "at_exit": at_exit,
+    "os_exit": lambda: os._exit(9),
+    "interrupts_itself": lambda: os.kill(os.getpid(), 2),
+    "cut_pickle": lambda: __import__("pickle").loads(__import__("pickle").dumps([1] * 100)[:50]),
+    "no_unicode": lambda: b"\xff".decode(),
     "left_early": left_early,
     "all": lambda: say(f"shard {rank} is truncated"),
 }
 
-both = {"peer_killed", "slow_end", "left_early"}
-if name in lines and rank == 1:
+both = {"peer_killed", "slow_end", "left_early", "exit256"}
+everybody = {"all", "waits_in_vain"}
+if name in lines and rank == culprit:
     say(lines[name])
-elif name == "all" or (name in faults and (rank == 1 or (name in both and rank == 0))):
+elif name in everybody or (name in faults and (rank == culprit or (name in both and rank == 0))):
     faults[name]()
 threading.Event().wait(600)

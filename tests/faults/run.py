@@ -1,167 +1,132 @@
 #!/usr/bin/env python3
-"""Runs the corpus of faults, and compares what the first screen names, cause and rank, with what happened.
+"""Runs the corpus of faults, and compares what the first screen names, cause, rank and node, with what happened.
 
   tests/faults/run.py --autolaunch build/release/launcher/autolaunch            a table
-  tests/faults/run.py --autolaunch … --write                                    the same into docs/causes.md
+  tests/faults/run.py --autolaunch … --where all --write                        the same into docs/causes.md
   tests/faults/run.py --autolaunch … --only '^cpp' --at-least 95                a part; fails below 95 %
 
-Each fault is a program, or a line that a library has printed, recorded from it, raised as Python's exception."""
+--where: `one` (this machine), `nodes` (four simulated ones, as root), `slurm` (faults of nodes and of Slurm, on a real one
+with four nodes, as root), `all`. Each fault is a program, or what a library has printed, recorded from it."""
 import argparse
 import concurrent.futures
 import os
 import re
-import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import corpus
+import node_faults
+import places
+import slurm_faults
+
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "causes.md"
-BEGIN, END = "<!-- made by tests/faults/run.py --write -->", "<!-- end -->"
-SECONDS = 120  # for a fault; most take less than one
-
-CPP = {
-    "exit3": "program_error", "exit255": "program_error", "return_after_words": "program_error", "throw": "program_error",
-    "throw_int": "program_error", "throw_in_thread": "program_error", "bad_alloc": "out_of_memory", "abort": "crash",
-    "assert": "crash", "segv": "crash", "bus": "crash", "ill": "crash", "fpe": "crash", "stack": "crash",
-    "double_free": "crash", "sigkill": "killed", "sigterm": "killed", "sigusr1": "killed", "xcpu": "killed",
-    "full_disk": "storage", "file_limit": "storage", "descriptors": "program_error", "fork_limit": "program_error",
-    "much_output": "program_error", "no_newline": "program_error", "escapes": "program_error", "daemon": "program_error",
-    "ignores_term": "program_error",
-}
-PYTHON = {
-    "raise": "program_error", "nested": "program_error", "saved_in_vain": "storage", "exit7": "program_error",
-    "exit_text": "program_error", "import": "program_error", "syntax": "program_error", "recursion": "program_error",
-    "memory": "out_of_memory", "abort": "crash", "segfault": "crash", "error_file": "program_error",
-    "library": "cannot_start", "read_error": "storage", "resolve": "network", "refused": "network",
-    "descriptors": "program_error", "child_fails": "program_error", "survived": "program_error", "peer_killed": "killed",
-    "slow_end": "program_error", "left_early": "program_error", "all": "program_error",
-}
-LINES = {
-    "cuda_oom": "out_of_memory", "cuda_ecc": "gpu", "cuda_nvlink": "gpu", "cuda_assert": "program_error",
-    "cuda_illegal": "program_error", "nccl_watchdog": "collective_timeout", "nccl_ib": "network", "nccl_oom": "out_of_memory",
-    "gloo_timeout": "collective_timeout", "stale": "storage", "quota": "storage", "read_only": "storage",
-    "torch_zip": "storage", "jax_oom": "out_of_memory", "no_route": "network",
-}
-TORCH = {
-    "corrupt": "storage", "allocate": "out_of_memory", "killed": "killed", "raises": "program_error",
-    "skips": "collective_timeout", "leaves": "program_error",
-}
-MPI = {"abort": "mpi_abort", "crash": "crash", "leaves": "program_error", "late_code": "program_error"}
+MARKS = {where: (f"<!-- {where}: made by tests/faults/run.py --write -->", f"<!-- end of {where} -->")
+         for where in ("one", "nodes", "slurm")}
+TITLES = {"one": "On one node, two ranks", "nodes": "On four simulated nodes, eight ranks", "slurm": "On Slurm, four nodes"}
 
 
-def make_files(work):
-    """Programs that cannot be started, and some in between."""
-    files = {
-        "not_executable": ("#!/bin/sh\nexit 0\n", 0o644), "no_interpreter": ("#!/no/such/interpreter\n", 0o755),
-        "no_format": ("\x7fNOT", 0o755), "dos.sh": ("#!/bin/sh\r\nexit 0\r\n", 0o755),
-        "wrapper.sh": ('#!/bin/sh\n"$@"\nexit $?\n', 0o755),
-        "missing.sh": ("#!/bin/sh\nno_such_command --flag\n", 0o755),
-    }
-    for name, (text, mode) in files.items():
-        (work / name).write_text(text)
-        (work / name).chmod(mode)
-
-
-def faults(work, python):
-    """(name, command, cause, ranks that may be named, number of ranks); or (name, why it is left out)."""
-    found = []
-    wrapper, cpp = str(work / "wrapper.sh"), str(work / "faults")
-
-    def add(name, command, cause, ranks=(1,), count=2):
-        found.append((name, command, cause, set(ranks), count))
-
-    if shutil.which("g++"):
-        subprocess.run(["g++", "-std=c++17", "-O0", "-w", "-pthread", "-o", cpp, str(HERE / "faults.cpp")], check=True)
-        for name, cause in CPP.items():
-            add("cpp " + name, [cpp, name], cause)
-        for name in ("segv", "sigkill", "exit3"):
-            add("cpp " + name + " behind a script", [wrapper, cpp, name], CPP[name])
-    else:
-        found.append(("cpp", "no g++"))
-    for name, cause in PYTHON.items():
-        ranks, count = ({0, 1, 2, 3}, 4) if name == "all" else ({1}, 2)
-        add("python " + name, [python, str(HERE / "faults.py"), name], cause, ranks, count)
-    for name, cause in LINES.items():
-        ranks = {0, 1} if cause == "collective_timeout" else {1}  # of two, the one that did not come
-        add("line " + name, [python, str(HERE / "faults.py"), name], cause, ranks)
-    any_rank = {0, 1}
-    for name in ("not_executable", "no_interpreter", "no_format", "no_such_file"):
-        add("start " + name, ["--no-python", str(work / name)], "cannot_start", any_rank)
-    for name in ("dos.sh", "missing.sh"):
-        add("start " + name, ["sh", str(work / name)] if name == "missing.sh" else [str(work / name)], "cannot_start", any_rank)
-    add("start no script", [python, str(work / "none.py")], "cannot_start", any_rank)
-    add("start no module", [python, "-m", "no_such_module"], "cannot_start", any_rank)
-    if subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed"], capture_output=True).returncode == 0:
-        for name, cause in TORCH.items():
-            add("torch " + name, ["/usr/bin/python3", str(HERE / "torch_faults.py"), name], cause)
-    else:
-        found.append(("torch", "/usr/bin/python3 has no PyTorch"))
-    if shutil.which("mpicc"):
-        subprocess.run(["mpicc", "-o", str(work / "mpi"), str(HERE / "mpi_faults.c")], check=True)
-        for name, cause in MPI.items():
-            add("mpi " + name, [str(work / "mpi"), name], cause)
-    else:
-        found.append(("mpi", "no mpicc"))
-    return found
-
-
-def run_fault(autolaunch, work, fault):
-    name, command, cause, ranks, count = fault
-    run_dir = work / ("run " + name).replace(" ", "-")
+def run_fault(place, work, fault):
+    run_dir = work / f"run {fault.name}".replace(" ", "-")
+    cgroup = places.Cgroup(f"autolaunch-fault-{os.getpid()}") if fault.in_cgroup else None
+    if cgroup and cgroup.why_not:
+        return fault, None, cgroup.why_not, ""
     try:
-        done = subprocess.run([autolaunch, "--standalone", "-n", str(count), "--log-dir", str(run_dir), "--shutdown-timeout", "1",
-                               "-r", "3"] + command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, cwd=work)
-        screen = (done.stdout + done.stderr).decode("utf-8", "replace")
+        screen = place.run(fault, run_dir, work, cgroup.prefix if cgroup else ())
     except subprocess.TimeoutExpired:
-        screen = f"(no end within {SECONDS} s)"
-    first = re.search(r"✗ ranks? (\d+)", screen)
-    named = re.search(r"\bcause: (\w+)", screen)
-    got = (named.group(1) if named else "nothing", int(first.group(1)) if first else None)
-    right = got[0] == cause and got[1] in ranks
-    shutil.rmtree(run_dir, ignore_errors=True)
-    return name, cause, sorted(ranks), got, right, screen
+        screen = f"(no end within {places.SECONDS} s)"
+    if cgroup:
+        cgroup.remove()
+    got, wrong = places.judge(place, fault, run_dir, screen)
+    return fault, got, wrong, screen
+
+
+def run_corpus(place, options):
+    """Rows (name, cause, who, wrong or nothing), and what was left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        work.chmod(0o755)
+        corpus.write_scripts(work)
+        everything, left_out = corpus.faults(work, sys.executable)
+        chosen = [fault for fault in everything if re.search(options.only, fault.name)]
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            results = list(pool.map(lambda fault: run_fault(place, work, fault), chosen))
+        rows = []
+        for fault, got, wrong, screen in results:
+            if got is None:
+                left_out.append((fault.name, wrong))
+                continue
+            rows.append((fault.name, fault.cause, "any" if fault.ranks == "any" else str(place.culprit), wrong))
+            if options.show and wrong:
+                print(f"--- {fault.name}: {wrong}\n{screen}", file=sys.stderr)
+        if place.name == "nodes":
+            rows += node_faults.run(place, work, options)
+    return rows, left_out
+
+
+def table(where, rows, left_out):
+    good = sum(not row[3] for row in rows)
+    text = [f"{TITLES[where]}: {good} of {len(rows)} are named right, {100 * good / max(1, len(rows)):.0f} %.", ""]
+    text += ["| fault | cause | rank or node | the screen names |", "|---|---|---|---|"]
+    if where == "nodes":  # programs are those of the first table
+        rows = [row for row in rows if row[3] or row[0].startswith("node ")]
+        text.insert(1, "The programs are those above; of them only misses are here.")
+    for name, cause, who, wrong in rows:
+        text.append(f"| {name} | `{cause}` | {who} | {'**' + wrong + '**' if wrong else 'the same'} |")
+    for name, why in left_out:
+        text += ["", f"Left out: {name}, because {why}."]
+        print(f"left out: {name}: {why}", file=sys.stderr)
+    return "\n".join(text) + "\n"
+
+
+def elsewhere(where, options):
+    """The same command where the machines of that place can be reached."""
+    binary = Path(options.autolaunch).parent.parent
+    environment = dict(os.environ, AUTOLAUNCH_SOURCE_DIR=str(HERE.parent.parent), AUTOLAUNCH_BINARY_DIR=str(binary),
+                       AUTOLAUNCH=options.autolaunch)
+    command = [sys.executable, __file__, "--autolaunch", options.autolaunch, "--where", where, "--only", options.only,
+               "--jobs", str(options.jobs), "--at-least", str(options.at_least)]
+    command += ["--write"] * options.write + ["--show"] * options.show + ["--inside"]
+    return subprocess.run(["bash", HERE / f"{where}.sh", *command], env=environment).returncode
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--autolaunch", required=True)
+    parser.add_argument("--where", choices=("one", "nodes", "slurm", "all"), default="one")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--at-least", type=float, default=0)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--show", action="store_true", help="the screens of misses")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    autolaunch = str(Path(options.autolaunch).resolve())
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        make_files(work)
-        work.chmod(0o755)
-        everything = faults(work, sys.executable)
-        left_out = [fault for fault in everything if len(fault) == 2]
-        chosen = [fault for fault in everything if len(fault) > 2 and re.search(options.only, fault[0])]
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(lambda fault: run_fault(autolaunch, work, fault), chosen))
-    rows = ["| fault | cause | rank | the screen names |", "|---|---|---|---|"]
-    for name, cause, ranks, got, right, screen in results:
-        said = "the same" if right else f"**{got[0]}, rank {got[1]}**"
-        rows.append(f"| {name} | `{cause}` | {', '.join(map(str, ranks))} | {said} |")
-        if options.show and not right:
-            print(f"--- {name}\n{screen}", file=sys.stderr)
-    good = sum(result[4] for result in results)
-    share = 100 * good / len(results) if results else 0
-    text = f"{good} of {len(results)} are named right, {share:.0f} %.\n\n" + "\n".join(rows) + "\n"
-    for name, why in left_out:
-        text += f"\nLeft out: {name}, because {why}.\n"
-        print(f"left out: {name}: {why}", file=sys.stderr)
-    print(text)
+    options.autolaunch = str(Path(options.autolaunch).resolve())
+    if options.where == "all" or (options.where != "one" and not options.inside):
+        wanted = ("nodes", "slurm") if options.where == "all" else (options.where,)
+        codes = [elsewhere(where, options) for where in wanted]
+        if options.where != "all":
+            return codes[0]  # 77: skipped, and it was said why
+        options.where = "one"
+    else:
+        codes = []
+    if options.where == "slurm":
+        rows, left_out = slurm_faults.run(options), []
+    else:
+        place = {"one": places.OneNode, "nodes": places.FourNodes}[options.where](options.autolaunch)
+        rows, left_out = run_corpus(place, options)
+    text = table(options.where, rows, left_out)
+    print(text, flush=True)
     if options.write:
+        begin, end = MARKS[options.where]
         page = PAGE.read_text()
-        before, rest = page.split(BEGIN)
-        PAGE.write_text(before + BEGIN + "\n\n" + text + "\n" + END + rest.split(END)[1])
-    return 0 if results and share >= options.at_least else 1
+        before, rest = page.split(begin)
+        PAGE.write_text(before + begin + "\n\n" + text + "\n" + end + rest.split(end)[1])
+    good = sum(not row[3] for row in rows)
+    codes.append(0 if rows and 100 * good >= options.at_least * len(rows) else 1)
+    return max(codes)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // Asking `squeue`, with programs of that name that answer, are silent, never end or talk nonsense.
 
 #include "allocation/time_left_query.hpp"
+#include "allocation/slurm_command.hpp"
 #include "fake_squeue.hpp"
 
 #include <doctest/doctest.h>
@@ -55,6 +56,21 @@ TEST_CASE("no limit and no answer are nothing") {
     CHECK_FALSE(ask("printf '4711 10:00'"));                        // broken off
     CHECK_FALSE(ask("while :; do echo 4711 10:00 || exit; done"));  // without end
     CHECK(ask("printf '4711 1'; sleep 0.1; printf 0:; sleep 0.1; echo 00") == seconds(600));
+}
+
+TEST_CASE("a job that is over its limit, and not ended yet, has no time left, and not no limit") {
+    CHECK(ask("echo 4711 INVALID 1:00") == seconds(0));
+    CHECK(ask("echo 4711 0:00 1:00") == seconds(0));
+    CHECK_FALSE(ask("echo 4711 INVALID UNLIMITED"));
+}
+
+TEST_CASE("who ends all children of this process can spare a command that is under way") {
+    const FakeSqueue squeue("sleep 100");
+    {
+        const TimeLeftQuery query("4711");
+        CHECK(SlurmCommand::under_way().size() == 1);
+    }
+    CHECK(SlurmCommand::under_way().empty());
 }
 
 TEST_CASE("a limit is squeue's word, or nothing") {

@@ -306,6 +306,62 @@ TEST_CASE("a table of texts that hides none of its lines") {
     }
 }
 
+TEST_CASE(
+    "a signal that ended a process which the rank had started is told by whoever waited for it") {
+    const auto certainty = [](Cause cause) {  // whether memory ran out is not known here
+        return cause == Cause::killed ? Certainty::possible : Certainty::likely;
+    };
+    const auto told_by = [&](const std::string& line, Cause cause) {
+        check(exited(1, {line, "training failed"}), cause, certainty(cause), line);
+    };
+    told_by("run.sh: line 2: 17612 Segmentation fault      (core dumped) \"$@\"", Cause::crash);
+    told_by("run.sh: line 2: 17612 Aborted                 ./solver", Cause::crash);
+    told_by("run.sh: line 2: 17612 Killed                  ./solver", Cause::killed);
+    told_by("Segmentation fault", Cause::crash);
+    told_by("Floating point exception (core dumped)", Cause::crash);
+    told_by("Command terminated by signal 11", Cause::crash);
+    told_by("forrtl: severe (174): SIGSEGV, segmentation fault occurred", Cause::crash);
+    const Lines raised = {"Traceback (most recent call last):", "  File \"t.py\", line 3, in go",
+                          "    run()"};
+    const auto raises = [&](const std::string& error, Cause cause) {
+        Lines lines = raised;
+        lines.push_back(error);
+        check(exited(1, lines), cause, certainty(cause), error);
+        lines.insert(lines.begin(), "Segmentation fault");
+        lines.back() = "ValueError: 7";  // which ended it; what its child did was survived
+        check(exited(1, lines), Cause::program_error, Certainty::certain, "ValueError: 7");
+    };
+    raises("subprocess.CalledProcessError: Command '['./a']' died with <Signals.SIGSEGV: 11>.",
+           Cause::crash);
+    raises("RuntimeError: DataLoader worker (pid 7) is killed by signal: Aborted. ", Cause::crash);
+    raises("ProcessExitedException: process 1 terminated with signal SIGKILL", Cause::killed);
+    RankEnd rank = exited(1, {"run.sh: line 2: 17612 Killed                  ./solver"});
+    rank.oom_kills = 1;
+    check(rank, Cause::out_of_memory, Certainty::likely);
+    for (const char* line : {"run.sh: line 2: Killed by the editor", "Killed all 7 workers",
+                             "epoch 3: line 4: 7 Segmentation faulty", "Aborted: no data"})
+        check(exited(1, {line}), Cause::program_error, Certainty::certain);
+    check(killed(SIGTERM, {"Segmentation fault"}), Cause::killed, Certainty::certain);
+}
+
+TEST_CASE("a reader that is gone is often a peer: who writes to it follows") {
+    check(killed(SIGPIPE), Cause::program_error, Certainty::likely, "SIGPIPE");
+    CHECK(judge(killed(SIGPIPE)).follows);
+}
+
+TEST_CASE("an error that was logged long before the end did not end it") {
+    Lines lines = {"ERROR:root:upload failed, trying again",
+                   "Traceback (most recent call last):", "  File \"t.py\", line 3, in go",
+                   "    send()", "ConnectionResetError: [Errno 104] Connection reset by peer"};
+    check(exited(1, lines), Cause::network, Certainty::likely);
+    for (int step = 0; step < 20; ++step)
+        lines.push_back("step " + std::to_string(step));
+    lines.emplace_back("no data in /data");
+    check(exited(1, lines), Cause::program_error, Certainty::certain, "no data in /data");
+    lines.front() = "loading";  // nobody logged it: it was not caught, and handlers at exit talk
+    CHECK(contains(judge(exited(1, lines)).what, "ConnectionResetError"));
+}
+
 TEST_CASE("errors that differ in numbers alone are the same error") {
     const auto signature = [](const std::string& what) {
         EndRecord record;

@@ -95,8 +95,14 @@ TEST_CASE("where all waited, who did not come is to blame") {
     root = find_root_cause({follower(0, 5ms)}, waiting);
     CHECK(root.record.rank == 1);
     CHECK(root.record.cause == Cause::program_error);
-    CHECK(root.absent == "rank 1 exited with code 0 while other ranks went on");
+    CHECK(root.absent == "rank 1 (node1) exited with code 0 while other ranks went on");
+    CHECK(root.record.node == "node1");
+    const Failure own = failure(0, Cause::program_error, "TimeoutError: barrier: 3 of 4 came", 5ms);
+    CHECK(find_root_cause({own}, waiting).record.rank == 1);
+    const Failure server = failure(0, Cause::program_error, "TimeoutError: no answer", 5ms);
+    CHECK(find_root_cause({server}, waiting).record.rank == 0);
     waiting = {.world_size = 2, .culprit = {}, .missing = {}, .finishers = {}};
+    CHECK(find_root_cause({own}, waiting).record.rank == 0);
     CHECK(find_root_cause({timeout}, waiting).record.rank == 1);
     waiting.world_size = 4;
     root = find_root_cause({timeout}, waiting);

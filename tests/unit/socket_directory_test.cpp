@@ -2,6 +2,7 @@
 
 #include "base/locked_folder.hpp"
 #include "remains/abandoned_jobs.hpp"
+#include "remains/other_users.hpp"
 
 #include <doctest/doctest.h>
 
@@ -183,4 +184,15 @@ TEST_CASE("no socket is put where another user could replace its folder") {
     CHECK(SocketDirectory().path().parent_path() != runtime.path);
     fs::permissions(runtime.path, fs::perms::all | fs::perms::sticky_bit);
     CHECK(SocketDirectory().path().parent_path() == runtime.path);
+}
+
+TEST_CASE("whose folder of a job it is, by its name, and by nothing like one") {
+    using autolaunch::launcher::user_in_name;
+    CHECK(user_in_name("autolaunch-1000-Ab3xYz") == 1000U);
+    CHECK(user_in_name("autolaunch-0-Ab3xYz-mpi-0") == 0U);
+    CHECK(user_in_name("autolaunch-4294967294-Ab3xYz") == 4294967294U);
+    for (const char* name : {"autolaunch-", "autolaunch-1000", "autolaunch--1-Ab3xYz",
+                             "autolaunch-+1-Ab3xYz", "autolaunch-1x-Ab3xYz", "other-1000-Ab3xYz",
+                             "autolaunch-4294967295-Ab3xYz", "autolaunch-99999999999999999999-a"})
+        CHECK_FALSE(user_in_name(name));
 }

@@ -89,6 +89,16 @@ test_suspended_and_resumed() {
     expect "lost nodes" "" "$(events node_lost)"
     cancelled "$job"
 }
+test_why_is_known_where_ranks_end_at_once() { # before scontrol has answered
+    spec 2 "$misbehave" hang
+    submit -N2 --exclusive -p gone <<<'exec srun autolaunch --log-dir run -c train.yaml'
+    eventually "ranks" started 4
+    local preempted=$job
+    submit -N2 --exclusive -p first --time=5 -o /dev/null <<<'sleep 1000'
+    eventually "the screen" grep -q "cause: preempted, certain" batch.log
+    login scancel "$job" "$preempted"
+    eventually "no job" no_jobs
+}
 test_a_higher_partition_suspends() {
     long "PreemptMode=SUSPEND" || return 0
     trainer 0.1
