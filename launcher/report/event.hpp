@@ -122,7 +122,9 @@ struct GenerationFailed {
 /// A generation is over, and why; nothing where every rank has finished.
 struct GenerationEnded {
     std::optional<EndRecord> record;
-    std::string next = {};  ///< "restart", "requeue" or "stop"; empty: it has finished
+    std::string next = {};              ///< "restart", "requeue" or "stop"; empty: it has finished
+    std::optional<int> exit_code = {};  ///< of the job; nothing: it goes on, or has finished
+    std::string no_requeue = {};        ///< why the scheduler is not asked to start it again
 };
 /// A node is gone, with its ranks; nobody can say how they ended.
 struct NodeLost {

@@ -163,6 +163,8 @@ std::pair<const char*, Json> describe(const GenerationFailed& e) {
 std::pair<const char*, Json> describe(const GenerationEnded& e) {
     Json json = Json::object();
     set_if_any(json, "next", e.next);
+    set_if_known(json, "exit_code", e.exit_code);
+    set_if_any(json, "no_requeue", e.no_requeue);
     if (!e.record)
         return {"generation_ended", json};
     const EndRecord& record = *e.record;

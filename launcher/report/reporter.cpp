@@ -233,7 +233,8 @@ void Reporter::show(const Event&, const GenerationEnded& ended) {
         return;
     console_.write_message(
         fmt::format("  stopped   cause: {}, {} · {}", name_of(ended.record->cause),
-                    name_of(ended.record->certainty), fmt::join(ended.record->evidence, " · ")));
+                    name_of(ended.record->certainty), fmt::join(ended.record->evidence, " · ")) +
+        (ended.no_requeue.empty() ? "" : " · no requeue: " + ended.no_requeue));
 }
 
 void Reporter::show(const Event&, const NodeLost& lost) {
