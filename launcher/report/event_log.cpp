@@ -80,7 +80,12 @@ std::pair<const char*, Json> describe(const TimeLimitKnown& e) {
     Json json = {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}};
     if (e.changed)
         json["changed"] = true;
+    if (e.over_time.count() > 0)
+        json["over_time_seconds"] = e.over_time.count();
     return {"time_limit_known", json};
+}
+std::pair<const char*, Json> describe(const QueueTimeKnown& e) {
+    return {"queue_time_known", {{"waited_seconds", seconds(e.waited)}}};
 }
 std::pair<const char*, Json> describe(const StopBudgetKnown& e) {
     return {"stop_budget",

@@ -178,8 +178,12 @@ void Reporter::show(const Event&, const GenerationStarted& started) {
 
 void Reporter::show(const Event&, const TimeLimitKnown& limit) {
     if (!options_.quiet || limit.changed)
-        console_.write_message(fmt::format("  ends in   {}{}", format_duration(limit.left),
-                                           limit.changed ? ", the scheduler says now" : ""));
+        console_.write_message(fmt::format(
+            "  ends in   {}{}{}", format_duration(limit.left),
+            limit.changed ? ", the scheduler says now" : "",
+            limit.over_time.count() > 0
+                ? "; " + format_duration(limit.over_time) + " of it after the limit (OverTimeLimit)"
+                : ""));
 }
 
 void Reporter::show(const Event& event, const StopBudgetKnown& budget) {

@@ -25,9 +25,10 @@ constexpr int kDeepest = 16;
 constexpr int kPlanFormat = 1, kCertificateFormat = 1;
 
 // Events that are known and have no part here.
-const std::set<std::string> kPassedOver = {
-    "message",   "rank_signalled",   "flight",     "placement_drift", "gpu_placement",
-    "head_lost", "time_limit_known", "standstill", "standstill_over", "stacks"};
+const std::set<std::string> kPassedOver = {"message",          "rank_signalled",  "flight",
+                                           "placement_drift",  "gpu_placement",   "head_lost",
+                                           "time_limit_known", "stop_explained",  "stop_budget",
+                                           "standstill",       "standstill_over", "stacks"};
 
 std::string shortened(std::string text) {
     if (text.size() > kLongestText)
@@ -187,6 +188,7 @@ void RecordBuilder::on(const Event& event, const JobStarted& job) {
         record_.started = record_.last_seen = at;
         enter(book_, event);
     }
+    ++attempts_;
     record_.job_name = shortened(job.job_name);
     record_.run_id = shortened(job.run_id);
     record_.hostname = shortened(job.hostname);
@@ -200,6 +202,17 @@ void RecordBuilder::on(const Event& event, const JobStarted& job) {
     if (!doing_ && !record_.spans.empty() && job.requeue.value_or(0) > 0)
         doing_ = LedgerKind::queue;  // since the end of the attempt before
     begin_span(std::max(began, since_), LedgerKind::launch);
+}
+
+// It waited before the newest start, or since the end before that, which a span tells already.
+void RecordBuilder::on(const Event&, const QueueTimeKnown& queue) {
+    const bool is_first = record_.spans.empty() || record_.spans.front().kind == LedgerKind::launch;
+    if (!record_.started || queue.waited.count() <= 0 || attempts_ != 1 || !is_first)
+        return;
+    const RecordTime began = *record_.started;
+    record_.started = began - queue.waited;
+    record_.spans.insert(record_.spans.begin(),
+                         {LedgerKind::queue, *record_.started, began, generation_});
 }
 
 void RecordBuilder::on(const Event& event, const GenerationStarted&) {

@@ -40,6 +40,7 @@ private:
     void see_end_record(const nlohmann::json& json);
     void take_in(const Event& event);
     void on(const Event& event, const JobStarted& job);
+    void on(const Event& event, const QueueTimeKnown& queue);
     void on(const Event& event, const GenerationStarted& started);
     void on(const Event& event, const RankStarted& started);
     void on(const Event& event, const StepReported& step);
@@ -70,7 +71,7 @@ private:
     std::map<int, RecordRank> ranks_;
     std::optional<LedgerKind> doing_;
     RecordTime since_{};
-    int generation_ = 0;
+    int generation_ = 0, attempts_ = 0;
     std::optional<int> step_rank_;
     std::int64_t pace_every_ = 1, pace_steps_ = 0;  ///< steps in one pace, and in the open one
     double pace_tokens_ = 0;
