@@ -10,8 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
+#include <variant>
 
 namespace autolaunch::launcher {
 
@@ -126,11 +128,47 @@ void RecordBuilder::line(std::string_view text) {
     }
 }
 
-void RecordBuilder::torn_line(std::string_view text) {
-    gap(
-        fmt::format("events.jsonl ends within a line of {} bytes: whoever wrote it was killed, or "
-                    "goes on",
-                    text.size()));
+void RecordBuilder::torn_line(const std::string& file, std::string_view text) {
+    gap(fmt::format("{} ends within a line of {} bytes: whoever wrote it was killed, or goes on",
+                    file, text.size()));
+}
+
+void RecordBuilder::begin_node(int node, const std::string& file) {
+    node_ = node;
+    node_file_ = file;
+    node_is_torn_ = false;
+}
+
+// Steps are most of such a file, and those of the lowest rank are the head's.
+void RecordBuilder::node_line(std::string_view text) try {
+    constexpr std::array<std::string_view, 4> kTaken = {
+        R"("event":"rank_started")", R"("event":"rank_exited")", R"("event":"head_lost")",
+        R"("event":"warning")"};
+    const std::string_view beginning = text.substr(0, 120);
+    if (std::none_of(kTaken.begin(), kTaken.end(),
+                     [&](std::string_view name) { return beginning.find(name) != beginning.npos; }))
+        return;
+    Json json = parse_shallow(text);
+    mask_texts(json, secrets_);
+    const std::string name = json.at("event").get<std::string>();
+    if (name == "head_lost")
+        return warn(fmt::format("node {} lost the head, {}: {}", node_, text_in(json, "node"),
+                                text_in(json, "why")));
+    const auto event = parse_event(json);
+    if (!event)
+        return;
+    if (const auto* started = std::get_if<RankStarted>(&event->what)) {
+        on(*event, *started);
+        if (const auto rank = ranks_.find(started->rank); rank != ranks_.end())
+            rank->second.node = fmt::format("node {}", node_);  // its plan has the name
+    } else if (const auto* ended = std::get_if<RankExited>(&event->what)) {
+        on(*event, *ended);
+    } else if (const auto* warning = std::get_if<WarningRaised>(&event->what)) {
+        on(*event, *warning);
+    }
+} catch (const nlohmann::json::exception&) {
+    if (!std::exchange(node_is_torn_, true))
+        gap(node_file_ + " has lines that cannot be understood: they are passed over");
 }
 
 void RecordBuilder::see(Json json) {

@@ -25,7 +25,11 @@ public:
 
     void line(std::string_view text);
     /// The file ends within a line.
-    void torn_line(std::string_view text);
+    void torn_line(const std::string& file, std::string_view text);
+    /// What comes now is of events.node-K.jsonl: how that node's ranks were started and ended, and
+    /// whether it lost the head. Before its plan.
+    void begin_node(int node, const std::string& file);
+    void node_line(std::string_view text);
     void gap(std::string text);
     /// plan.json or plan.node-K.json.
     void plan(const std::string& name, std::string_view text);
@@ -62,6 +66,9 @@ private:
     void add_pace(const RecordPace& pace);
     void warn(std::string text);
 
+    int node_ = 0;  ///< whose lines come
+    std::string node_file_;
+    bool node_is_torn_ = false;  ///< said that lines of it cannot be understood
     RunRecord record_;
     std::vector<std::string> secrets_;
     LedgerBook book_;
