@@ -1,3 +1,4 @@
+#include "base/room_on_disk.hpp"
 #include "base/text.hpp"
 #include "causes/final_error.hpp"
 #include "causes/kernel_words.hpp"
@@ -155,8 +156,12 @@ Found by_full_disk(const RankEnd& rank) {
     if (!rank.no_room.empty() && blames_full_disk(rank.words, rank.end, rank.no_room)) {
         EndRecord record = found(Cause::storage, Certainty::certain, rank.no_room,
                                  {"nothing can be written where its logs are: " + rank.no_room});
-        record.remedy = "make room: df -h " + rank.log_folder;
-        record.vain = "before there is room it would end as this one did";
+        const bool is_full = tells_want_of_room(rank.no_room);
+        record.remedy =
+            is_full ? "make room: df -h " + rank.log_folder
+                    : "dmesg may say what is wrong with the file system of " + rank.log_folder;
+        record.vain = is_full ? "before there is room it would end as this one did"
+                              : "while nothing can be written there it would end as this one did";
         return record;
     }
     if (rank.end.signal == SIGXFSZ)

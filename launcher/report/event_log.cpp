@@ -283,7 +283,10 @@ bool EventLog::write_line(const std::string& line) {
         return true;
     } catch (const SystemError& error) {
         why_lost_ = error.what();
-        if (size_known && ::ftruncate(fd_.get(), before.st_size) != 0)
+        struct stat after {};
+        const bool has_part =
+            size_known && ::fstat(fd_.get(), &after) == 0 && after.st_size > before.st_size;
+        if (has_part && ::ftruncate(fd_.get(), before.st_size) != 0)
             why_lost_ += ", and a part of a line stays";
         return false;
     }

@@ -1,6 +1,7 @@
 #include "report/reporter.hpp"
 
 #include "base/owned_folder.hpp"
+#include "base/room_on_disk.hpp"
 #include "report/banner.hpp"
 #include "report/failure_screen.hpp"
 #include "report/units.hpp"
@@ -83,9 +84,9 @@ void Reporter::record(const Event& event) {
         return;
     const EventLog::Outcome outcome = log_->append(event);
     if (outcome == EventLog::Outcome::lost_first && !told_of_loss_)
-        say_of_record(
-            fmt::format("events are not recorded: {}; the job goes on{}", log_->why_lost(),
-                        log_->why_lost().ends_with("was removed") ? "" : ", make room there"));
+        say_of_record(fmt::format("events are not recorded: {}; the job goes on{}",
+                                  log_->why_lost(),
+                                  tells_want_of_room(log_->why_lost()) ? ", make room there" : ""));
     told_of_loss_ |= outcome == EventLog::Outcome::lost_first;
     if (std::holds_alternative<JobEnded>(event.what) && log_->lost() > 0)
         say_of_record(

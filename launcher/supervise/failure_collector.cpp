@@ -53,7 +53,13 @@ RankEnd FailureCollector::collect(const RankExited& end, const RankCircumstances
     rank.words.may_miss_words = circumstances.may_miss_words;
     rank.cannot_resume = circumstances.cannot_resume;
     rank.mpi_fault = circumstances.mpi_fault;
+    rank.last_moment = circumstances.last_moment;
+    for (const NvmlEvent& event : circumstances.gpu_events)
+        rank.gpu_troubles.push_back(trouble_of(event));
+    rank.ports_down = ports_gone_down(ports_before_, read_hca_ports());
     rank.no_room = why_no_room(folder);
+    // Room that was kept on a file system that takes nothing any more is no room.
+    rank.words.may_miss_words |= !rank.no_room.empty() && !tells_want_of_room(rank.no_room);
     rank.log_folder = folder;
     const int task = stand_ins_ != nullptr ? end.local_rank : 0;
     const auto before = oom_kills_before_.at(static_cast<std::size_t>(task));
