@@ -57,6 +57,11 @@ struct EndRecord {
     bool follows = false;               ///< a peer was gone: the cause is another rank's, or a link
     int alike = 0;                      ///< other ranks that failed the same way
     int followers = 0;                  ///< ranks that failed because this one did
+    std::string no_requeue = {};  ///< why the scheduler is not to start it again; empty: it may
+    // What the job ends with where neither a restart nor a requeue follows. Of a failed rank the
+    // head knows it.
+    int exit_code = 70;
+    std::string outcome = "failed";  ///< "stopped by SIGTERM": JobEnded::outcome
     bool operator==(const EndRecord&) const = default;
 };
 

@@ -1,3 +1,4 @@
+#include "base/room_on_disk.hpp"
 #include "base/text.hpp"
 #include "causes/final_error.hpp"
 #include "causes/kernel_words.hpp"
@@ -92,6 +93,20 @@ Found by_gpu_log(const RankEnd& rank) {
     return std::nullopt;
 }
 
+// The driver's own word, for those who may not read the kernel's log.
+Found by_gpu_events(const RankEnd& rank) {
+    for (auto trouble = rank.gpu_troubles.rbegin(); trouble != rank.gpu_troubles.rend();
+         ++trouble) {
+        using Kind = GpuTrouble::Kind;
+        if (trouble->kind == Kind::slowed ||
+            (trouble->kind == Kind::xid && !is_hardware_xid(trouble->number)))
+            continue;
+        return found(Cause::gpu, Certainty::certain, trouble->words,
+                     {"NVIDIA's driver, of its GPU: " + trouble->words});
+    }
+    return std::nullopt;
+}
+
 // PyTorch's data loader tells how its process ended, and fails with code 1 itself.
 Found by_data_loader(const RankEnd& rank) {
     const Lines& lines = rank.words.last_lines;
@@ -155,8 +170,12 @@ Found by_full_disk(const RankEnd& rank) {
     if (!rank.no_room.empty() && blames_full_disk(rank.words, rank.end, rank.no_room)) {
         EndRecord record = found(Cause::storage, Certainty::certain, rank.no_room,
                                  {"nothing can be written where its logs are: " + rank.no_room});
-        record.remedy = "make room: df -h " + rank.log_folder;
-        record.vain = "before there is room it would end as this one did";
+        const bool is_full = tells_want_of_room(rank.no_room);
+        record.remedy =
+            is_full ? "make room: df -h " + rank.log_folder
+                    : "dmesg may say what is wrong with the file system of " + rank.log_folder;
+        record.vain = is_full ? "before there is room it would end as this one did"
+                              : "while nothing can be written there it would end as this one did";
         return record;
     }
     if (rank.end.signal == SIGXFSZ)
@@ -335,9 +354,34 @@ EndRecord by_code(const RankEnd& rank) {
 }
 
 // The kernel, the driver and MPI know; then the program's words; then the bare end.
-constexpr std::array kRules = {by_mpi,         by_checkpoints, by_full_disk,  by_gpu_log,
-                               by_data_loader, by_child,       by_oom_killer, by_start,
-                               by_words,       by_exception,   by_crash,      by_killer};
+constexpr std::array kRules = {by_mpi,     by_checkpoints, by_full_disk, by_gpu_events,
+                               by_gpu_log, by_data_loader, by_child,     by_oom_killer,
+                               by_start,   by_words,       by_exception, by_crash,
+                               by_killer};
+
+// A rank that could not say anything itself: what it was seen to do. And a link that is down is why
+// others could not be reached, whatever the words for it.
+void add_circumstances(const RankEnd& rank, EndRecord& record) {
+    const auto signal = signal_of(rank);
+    if (!rank.last_moment.empty() && signal && signal != SIGABRT)
+        record.evidence.push_back(rank.last_moment);
+    if (record.cause != Cause::gpu)
+        for (const GpuTrouble& trouble : rank.gpu_troubles)
+            record.evidence.push_back("NVIDIA's driver, of its GPU: " + trouble.words);
+    if (rank.ports_down.empty())
+        return;
+    const std::string down = join(rank.ports_down, ", ") + ": up when the ranks were started";
+    const bool is_a_link = record.follows || record.cause == Cause::network ||
+                           record.cause == Cause::collective_timeout;
+    if (!is_a_link) {
+        record.evidence.push_back(down);
+        return;
+    }
+    record.cause = Cause::network;
+    record.certainty = Certainty::likely;
+    record.follows = false;
+    record.evidence.insert(record.evidence.begin(), down);
+}
 
 }  // namespace
 
@@ -349,6 +393,7 @@ EndRecord judge(const RankEnd& rank) {
     EndRecord judged = record ? std::move(*record) : by_code(rank);
     if (!rank.no_room.empty() && judged.cause != Cause::storage)
         judged.evidence.push_back("nothing can be written where its logs are: " + rank.no_room);
+    add_circumstances(rank, judged);
     judged.rank = rank.end.rank;
     judged.node = rank.node;
     judged.step = rank.end.last_step;

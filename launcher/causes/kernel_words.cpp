@@ -45,9 +45,12 @@ std::optional<Xid> read_xid(std::string_view line) {
     Xid xid;
     xid.number = *number;
     xid.pid = number_behind(line.substr(begin), "pid=");
-    xid.is_hardware =
-        std::find(kHardwareXids.begin(), kHardwareXids.end(), *number) != kHardwareXids.end();
+    xid.is_hardware = is_hardware_xid(*number);
     return xid;
+}
+
+bool is_hardware_xid(int number) {
+    return std::find(kHardwareXids.begin(), kHardwareXids.end(), number) != kHardwareXids.end();
 }
 
 std::optional<int> read_oom_victim(std::string_view line) {

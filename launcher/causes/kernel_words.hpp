@@ -14,6 +14,7 @@ struct Xid {
     bool is_hardware = false;  ///< else a program's mistake causes it, or another Xid does
 };
 std::optional<Xid> read_xid(std::string_view line);
+bool is_hardware_xid(int number);
 
 /// Of "Out of memory: Killed process 812 (python3) …" and "Memory cgroup out of memory: …".
 std::optional<int> read_oom_victim(std::string_view line);

@@ -10,6 +10,13 @@
 
 namespace autolaunch::launcher {
 
+/// What the driver has told of a rank's GPU while it ran.
+struct GpuTrouble {
+    enum class Kind { xid, double_bit_ecc, lost, slowed } kind = Kind::xid;
+    int number = 0;          ///< of an Xid
+    std::string words = {};  ///< for the screen: "Xid 79", "it was slowed down: too hot"
+};
+
 /// What a node knows of the end of one of its ranks.
 struct RankEnd {
     RankExited end;
@@ -25,6 +32,9 @@ struct RankEnd {
     bool knows_pids = false;  ///< process numbers there are those of this node's agent
     std::string log_folder;   ///< where its logs are
     std::string core;         ///< the core file and what opens it, or why there is none
+    std::string last_moment;  ///< what it did last, by its reports and its recorder; empty: unknown
+    std::vector<GpuTrouble> gpu_troubles;  ///< of its own GPU, oldest first
+    std::vector<std::string> ports_down;   ///< of HCAs, that were up when its generation started
 };
 
 /// Why it ended: docs/causes.md as a function. Pure.

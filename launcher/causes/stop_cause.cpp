@@ -14,6 +14,8 @@ namespace {
 // Slurm signals a job at its limit some seconds early or late: `--signal` by up to a minute.
 constexpr auto kNearTheLimit = std::chrono::seconds(90);
 
+constexpr char kNoCheckpoint[] = "no checkpoint was published in this run";
+
 EndRecord record_of(Cause cause, Certainty certainty, std::string what, std::string evidence) {
     EndRecord record;
     record.cause = cause;
@@ -23,13 +25,11 @@ EndRecord record_of(Cause cause, Certainty certainty, std::string what, std::str
     return record;
 }
 
-}  // namespace
-
-EndRecord judge_stop(const AskedToStop& stop) {
-    const std::string signal = signal_name(stop.signal);
+EndRecord judge_sender(const AskedToStop& stop, const std::string& signal) {
     if (stop.told)
-        return record_of(*stop.told, Certainty::certain, signal, stop.told_by);
-    if (stop.signal == SIGINT || stop.signal == SIGQUIT || stop.signal == SIGHUP)
+        return record_of(*stop.told, stop.told_for_sure ? Certainty::certain : Certainty::possible,
+                         signal, stop.told_by);
+    if (sent_by_a_person(stop.signal))
         return record_of(Cause::cancelled, Certainty::likely, signal,
                          signal + " is what a terminal sends");
     if (stop.left && *stop.left <= kNearTheLimit)
@@ -42,15 +42,57 @@ EndRecord judge_stop(const AskedToStop& stop) {
     return record_of(Cause::cancelled, Certainty::likely, signal, "somebody sent " + signal);
 }
 
-EndRecord judge_lost_node(const std::string& node, const std::string& why) {
+// A stop of which nobody knows who wanted it may be a preemption's.
+std::string why_no_requeue(const AskedToStop& stop) {
+    if (sent_by_a_person(stop.signal))
+        return "a person has stopped it";
+    if (stop.told == Cause::cancelled)
+        return "it was cancelled";
+    if (!stop.has_checkpoint)
+        return kNoCheckpoint;
+    return stop.all_ended_well ? "" : "not every rank ended with 0 when it was asked to stop";
+}
+
+}  // namespace
+
+bool sent_by_a_person(int signal) {
+    return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP;
+}
+
+EndRecord judge_stop(const AskedToStop& stop) {
+    const std::string signal = signal_name(stop.signal);
+    EndRecord record = judge_sender(stop, signal);
+    record.no_requeue = why_no_requeue(stop);
+    record.exit_code = exit_code::kSignalBase + stop.signal;
+    record.outcome = stop.outcome.empty() ? "stopped by " + signal : stop.outcome;
+    return record;
+}
+
+EndRecord judge_lost_node(const std::string& node, const std::string& why, bool has_checkpoint) {
     EndRecord record = record_of(Cause::node_lost, Certainty::likely, node + " was lost", why);
     record.node = node;
+    record.no_requeue = has_checkpoint ? "" : kNoCheckpoint;
+    record.exit_code = exit_code::kNoHost;
+    record.outcome = "failed: " + record.what;
     return record;
 }
 
 EndRecord judge_agent_killed() {
-    return record_of(Cause::agent_killed, Certainty::certain, "autolaunch itself was killed",
-                     "the process that waits for autolaunch's agent was killed");
+    EndRecord record =
+        record_of(Cause::agent_killed, Certainty::certain, "autolaunch itself was killed",
+                  "the process that waits for autolaunch's agent was killed");
+    record.exit_code = exit_code::kSignalBase + SIGKILL;
+    record.outcome = "stopped: " + record.what;
+    return record;
+}
+
+EndRecord with_processes_left(EndRecord record) {
+    const std::string left = "processes that hang in the kernel are left";
+    record.evidence.push_back(left);
+    record.vain = record.no_requeue = left;
+    record.exit_code = exit_code::kSystem;
+    record.outcome = "failed: " + left;
+    return record;
 }
 
 EndRecord judge_start(const StartFacts& start) {
@@ -63,6 +105,8 @@ EndRecord judge_start(const StartFacts& start) {
     record.rank = start.rank;
     record.node = start.node;
     record.remedy = start.hint;
+    record.exit_code = start.exit_code;
+    record.outcome = "failed to start";
     if (!start.restart_helps)
         record.vain = "it cannot be started";
     return record;

@@ -17,10 +17,15 @@ struct AskedToStop {
     /// The scheduler's word; nothing: it was not asked, or did not know. `told_by`: its fields.
     std::optional<Cause> told = {};
     std::string told_by = {};
+    bool told_for_sure =
+        true;  ///< else it fits what the scheduler says, and so would something else
+    std::string outcome = {};     ///< instead of "stopped by SIGTERM"; empty: that
+    bool all_ended_well = false;  ///< every rank exited with 0
+    bool has_checkpoint = false;  ///< one was published in this run
 };
 EndRecord judge_stop(const AskedToStop& stop);
 
-EndRecord judge_lost_node(const std::string& node, const std::string& why);
+EndRecord judge_lost_node(const std::string& node, const std::string& why, bool has_checkpoint);
 
 /// The agent itself, or who waits for it, was killed.
 EndRecord judge_agent_killed();
@@ -32,5 +37,11 @@ struct StartFacts {
     bool restart_helps = false;
 };
 EndRecord judge_start(const StartFacts& start);
+
+/// The same end, where SIGKILL had no effect on some of its processes: they are left.
+EndRecord with_processes_left(EndRecord record);
+
+/// These come from a person at a terminal; the others from who wants the node back.
+bool sent_by_a_person(int signal);
 
 }  // namespace autolaunch::launcher

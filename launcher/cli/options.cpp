@@ -176,10 +176,6 @@ void check_lint(const CommandLine& line) {
                          "autolaunch lint job.sh train.yaml");
     if (line.markdown && !line.rules)
         throw UsageError("--markdown goes with --rules");
-    // Behind the first file, options would be taken for files.
-    for (const auto& file : line.program)
-        if (file.starts_with("--"))
-            throw UsageError(file + ": options come before the files");
 }
 
 struct CheckpointWord {
@@ -281,14 +277,19 @@ MixedWords take_apart(std::vector<std::string> rest, const OptionParser& parser)
     return taken;
 }
 
-/// What one file is for, with options and KEY=VALUE before it and behind it.
+/// What starts no program, with files, options and KEY=VALUE in any order.
 SplitArguments split_mixed(Command command, std::vector<std::string> rest,
                            const OptionParser& parser) {
     SplitArguments split;
     auto [options, words] = take_apart(std::move(rest), parser);
     split.options = std::move(options);
+    const bool has_config =
+        std::any_of(split.options.begin(), split.options.end(),
+                    [](const std::string& option) { return option.starts_with("--config="); });
+    const bool has_overrides =
+        command == Command::validate || (command == Command::doctor && has_config);
     for (std::string& word : words)
-        (command == Command::validate && is_override(word) ? split.overrides : split.program)
+        (has_overrides && is_override(word) ? split.overrides : split.program)
             .push_back(std::move(word));
     return split;
 }
@@ -355,10 +356,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
     const bool of_a_job = line.command == Command::run || line.command == Command::plan;
-    const bool mixed = line.command == Command::topo || line.command == Command::validate;
-    SplitArguments split = mixed ? split_mixed(line.command, std::move(rest), parser)
-                                 : split_arguments(rest, parser.shapes(),
-                                                   of_a_job ? foreign_options() : ForeignOptions{});
+    // Behind a program's name all is the program's.
+    SplitArguments split = of_a_job ? split_arguments(rest, parser.shapes(), foreign_options())
+                                    : split_mixed(line.command, std::move(rest), parser);
     parser.parse(split.options, line);
     if (parser.help_wanted() || parser.version_wanted()) {
         line.command = parser.help_wanted() ? Command::help : Command::version;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMostMarks = 1024;
 constexpr std::size_t kMostGaps = 32;
+constexpr std::int64_t kLongestQueueMs = std::int64_t{1} << 40;
 constexpr double kLongestSeconds = 1e9;  // a rank's word; a sum of such stays in 64 bits
 
 std::int64_t milliseconds_of(double seconds) {
@@ -101,6 +102,7 @@ void LedgerBook::pass_queue(Time at, const Start& start) {
     const bool requeued =
         start.requeue && *start.requeue > kept_.requeue.value_or(0) && start.run_id == kept_.run_id;
     const std::int64_t ms = now_ ? std::max<std::int64_t>((at - *now_).count(), 0) : 0;
+    queue_counted_ = requeued;
     if (requeued) {
         kept_.wall_ms += ms;
         count(LedgerKind::queue, ms, kept_.units);
@@ -120,6 +122,7 @@ void LedgerBook::job_started(Time at, const Start& start) {
         *start.first_generation > kept_.next_generation)
         note_gap(fmt::format("generations {} to {} are missing: their agent was killed",
                              kept_.next_generation, *start.first_generation - 1));
+    queue_counted_ = false;
     if (kept_.attempts > 0)
         pass_queue(began, start);
     now_ = began;
@@ -131,6 +134,15 @@ void LedgerBook::job_started(Time at, const Start& start) {
     ++kept_.attempts;
     phase_ = Phase::launch;
     advance(at);
+}
+
+void LedgerBook::queue_time_known(Time at, Duration waited) {
+    advance(at);
+    if (phase_ == Phase::unknown || std::exchange(queue_counted_, true))
+        return;
+    const std::int64_t ms = std::clamp<std::int64_t>(waited.count(), 0, kLongestQueueMs);
+    kept_.wall_ms += ms;
+    count(LedgerKind::queue, ms, kept_.units);
 }
 
 void LedgerBook::generation_started(Time at, int generation, int gpus) {

@@ -33,6 +33,8 @@ public:
         std::optional<int> first_generation = {};  ///< where known: gaps show
     };
     void job_started(Time at, const Start& start);
+    /// The scheduler had the job that long before this start. After a requeue it is known already.
+    void queue_time_known(Time at, Duration waited);
     /// All ranks run. Without GPUs the unit is a rank.
     void generation_started(Time at, int generation, int gpus);
     void step(Time at, int rank, std::int64_t step, std::optional<double> seconds);
@@ -75,6 +77,7 @@ private:
     int world_size_ = 0;
     std::optional<int> generation_;  ///< that runs
     bool gauged_ = false;            ///< the number of units is known
+    bool queue_counted_ = false;     ///< of this attempt
     std::array<std::int64_t, kLedgerKinds> ungauged_ms_{};
     int finished_ = 0;  ///< ranks of this generation
     // Of this generation, and not in kept_ yet: unit milliseconds.

@@ -4,6 +4,8 @@
 #include "report/units.hpp"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +26,11 @@ constexpr char kMark[] =
     "...\n";
 
 std::int64_t whole_pages(std::int64_t bytes) { return bytes / kPage * kPage; }
+
+bool is_broken(int error) {
+    return error == EROFS || error == EIO || error == ESTALE || error == ENXIO || error == ENODEV ||
+           error == ESHUTDOWN || error == EUCLEAN;
+}
 
 std::int64_t size_of_file(int fd) {
     struct stat facts {};
@@ -76,7 +83,7 @@ std::string LogRoom::keep(Clock::time_point now) {
             look(file, now);
     }
     if ((full_ == 0 && nothing_fits_.empty()) || std::exchange(told_, true))
-        return look_for_removed(now);
+        return look_further(now);
     const bool kept = std::all_of(files_.begin(), files_.end(),
                                   [](const File& file) { return file.can_reserve; });
     const std::string why = full_ != 0 ? std::strerror(full_) : nothing_fits_;
@@ -106,10 +113,48 @@ std::string LogRoom::removed() const {
            " removed while ranks write there: " + format_bytes(bytes);
 }
 
-std::string LogRoom::look_for_removed(Clock::time_point now) {
-    if (told_removed_ || now < next_look_for_removed_)
+std::string LogRoom::look_further(Clock::time_point now) {
+    if (now < next_look_further_)
         return {};
-    next_look_for_removed_ = now + kLook;
+    next_look_further_ = now + kLook;
+    const std::string broken = look_for_broken();
+    return broken.empty() ? look_for_removed() : broken;
+}
+
+// A file system that has found itself damaged turns read-only, and a device that is gone answers
+// with errors, also to those who have their files open. A block more is asked for, not written.
+std::string LogRoom::look_for_broken() {
+    if (broken_ != 0 || files_.empty())
+        return {};
+    File& file = files_.front();
+    const std::int64_t from = std::max(file.seen, file.reserved_to);
+    if (::fallocate(file.fd.get(), FALLOC_FL_KEEP_SIZE, from, 1) == 0) {
+        file.reserved_to = from + 1;
+        return {};
+    }
+    if (!is_broken(errno))
+        return {};
+    broken_ = errno;
+    broken_since_ = std::chrono::system_clock::now();
+    return std::string("what the ranks print cannot be written any more (") +
+           std::strerror(broken_) + ": " + file.path.string() +
+           "): their next lines are lost, and a rank that minds that ends; the kernel's log may "
+           "say why";
+}
+
+// How much nobody knows: the ranks write themselves.
+std::string LogRoom::unwritten() const {
+    if (broken_ == 0)
+        return {};
+    return fmt::format(
+        "what ranks printed from {:%H:%M:%S} UTC on is missing in their logs, as {}: {}",
+        std::chrono::floor<std::chrono::seconds>(broken_since_), files_.front().path.string(),
+        std::strerror(broken_));
+}
+
+std::string LogRoom::look_for_removed() {
+    if (told_removed_)
+        return {};
     const std::string gone = removed();
     told_removed_ = !gone.empty();
     return gone.empty() ? gone
@@ -239,6 +284,9 @@ std::string LogRoom::given_up() const {
         if (++logs == 1)
             first = file.path.string();
     }
+    const std::string broken = unwritten();
+    if (!broken.empty())
+        return broken;
     const std::string gone = removed();
     if (logs == 0)
         return gone.empty() ? gone : gone + " are lost";

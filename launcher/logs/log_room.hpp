@@ -46,13 +46,15 @@ public:
     /// Before the rank starts: a disk that it fills at once has room for its words already. Keeps
     /// descriptors of its own.
     void add_rank(const RankFiles& files);
-    /// Call it every 20 ms or so. Once, when it finds the disk full, and once, when it finds logs
-    /// removed: a sentence that says so.
+    /// Call it every 20 ms or so. Once, when it finds the disk full, once, when it finds that the
+    /// file system takes nothing any more (read-only, or input/output errors), and once, when it
+    /// finds logs removed: a sentence that says so.
     std::string keep(Clock::time_point now = Clock::now());
     /// Whether the logs in this folder of a rank are on a file system that cannot reserve: when it
     /// is full, what the rank prints is lost.
     bool cannot_keep(const std::filesystem::path& rank_folder) const;
-    /// At the end: how much of the logs was given up or removed, as a sentence; empty: nothing.
+    /// At the end: what of the logs was given up, removed or not written, as a sentence; empty:
+    /// nothing.
     std::string given_up() const;
 
 private:
@@ -70,8 +72,11 @@ private:
     bool may_fill_at_once() const;
     void keep(File& file, Clock::time_point now);
     void look(const File& file, Clock::time_point now);
-    std::string look_for_removed(Clock::time_point now);
+    std::string look_further(Clock::time_point now);
+    std::string look_for_broken();
+    std::string look_for_removed();
     std::string removed() const;
+    std::string unwritten() const;
     int reserve(File& file, std::int64_t bytes) const;
     void ask_what_is_left(const File& file, Clock::time_point now);
     std::int64_t share(const File& file, Clock::time_point now);
@@ -85,9 +90,11 @@ private:
     int full_ = 0;  // errno of the last reserve that failed; 0: there is room
     Clock::time_point full_since_{};
     std::string nothing_fits_;  // why, where nothing can be reserved; empty: it does, or unknown
-    Clock::time_point next_look_{}, next_look_for_removed_{};
+    Clock::time_point next_look_{}, next_look_further_{};
     bool told_ = false, told_removed_ = false;
     std::filesystem::path full_path_;
+    int broken_ = 0;  // errno of a file system that takes nothing any more
+    std::chrono::system_clock::time_point broken_since_{};
 };
 
 }  // namespace autolaunch::launcher

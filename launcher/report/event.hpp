@@ -40,7 +40,12 @@ struct GenerationStarted {
 struct TimeLimitKnown {
     std::chrono::system_clock::time_point ends_at;
     std::chrono::seconds left{0};
-    bool changed = false;  ///< an operator has given it more time, or less
+    bool changed = false;  ///< an operator has given it more time, or less; or over_time is known
+    std::chrono::seconds over_time{0};  ///< of it, after the limit (Slurm's OverTimeLimit)
+};
+/// How long the job had waited in the scheduler's queue, before this start.
+struct QueueTimeKnown {
+    std::chrono::milliseconds waited{0};
 };
 /// What a save takes, by those that were measured, and whether a stop has the time for it.
 struct StopBudgetKnown {
@@ -122,7 +127,9 @@ struct GenerationFailed {
 /// A generation is over, and why; nothing where every rank has finished.
 struct GenerationEnded {
     std::optional<EndRecord> record;
-    std::string next = {};  ///< "restart", "requeue" or "stop"; empty: it has finished
+    std::string next = {};              ///< "restart", "requeue" or "stop"; empty: it has finished
+    std::optional<int> exit_code = {};  ///< of the job; nothing: it goes on, or has finished
+    std::string no_requeue = {};        ///< why the scheduler is not asked to start it again
 };
 /// A node is gone, with its ranks; nobody can say how they ended.
 struct NodeLost {
@@ -196,7 +203,7 @@ struct JobEnded {
 struct Event {
     std::chrono::system_clock::time_point at;
     int generation = 0;
-    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported,
+    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted, StepReported,
                  CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
                  StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
                  HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised,

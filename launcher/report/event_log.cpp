@@ -80,7 +80,12 @@ std::pair<const char*, Json> describe(const TimeLimitKnown& e) {
     Json json = {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}};
     if (e.changed)
         json["changed"] = true;
+    if (e.over_time.count() > 0)
+        json["over_time_seconds"] = e.over_time.count();
     return {"time_limit_known", json};
+}
+std::pair<const char*, Json> describe(const QueueTimeKnown& e) {
+    return {"queue_time_known", {{"waited_seconds", seconds(e.waited)}}};
 }
 std::pair<const char*, Json> describe(const StopBudgetKnown& e) {
     return {"stop_budget",
@@ -163,6 +168,8 @@ std::pair<const char*, Json> describe(const GenerationFailed& e) {
 std::pair<const char*, Json> describe(const GenerationEnded& e) {
     Json json = Json::object();
     set_if_any(json, "next", e.next);
+    set_if_known(json, "exit_code", e.exit_code);
+    set_if_any(json, "no_requeue", e.no_requeue);
     if (!e.record)
         return {"generation_ended", json};
     const EndRecord& record = *e.record;
@@ -276,7 +283,10 @@ bool EventLog::write_line(const std::string& line) {
         return true;
     } catch (const SystemError& error) {
         why_lost_ = error.what();
-        if (size_known && ::ftruncate(fd_.get(), before.st_size) != 0)
+        struct stat after {};
+        const bool has_part =
+            size_known && ::fstat(fd_.get(), &after) == 0 && after.st_size > before.st_size;
+        if (has_part && ::ftruncate(fd_.get(), before.st_size) != 0)
             why_lost_ += ", and a part of a line stays";
         return false;
     }

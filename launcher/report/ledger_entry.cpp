@@ -20,6 +20,9 @@ void enter_one(LedgerBook& book, Time at, int generation, const JobStarted& job)
 void enter_one(LedgerBook& book, Time at, int generation, const GenerationStarted& started) {
     book.generation_started(at, generation, started.gpus);
 }
+void enter_one(LedgerBook& book, Time at, int, const QueueTimeKnown& queue) {
+    book.queue_time_known(at, queue.waited);
+}
 void enter_one(LedgerBook& book, Time at, int, const StepReported& step) {
     book.step(at, step.rank, step.step, step.seconds);
 }

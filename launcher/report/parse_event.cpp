@@ -93,6 +93,8 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                                  .ranks_bound = known_or(line, "ranks_bound", 0),
                                  .numa_nodes = known_or(line, "numa_nodes", 0),
                                  .gpus = known_or(line, "gpus", 0)};
+    if (name == "queue_time_known")
+        return QueueTimeKnown{.waited = duration_in(line, "waited_seconds")};
     if (name == "rank_started")
         return RankStarted{.rank = line.at("rank").get<int>(),
                            .local_rank = known_or(line, "local_rank", 0),

@@ -1,6 +1,7 @@
 #include "report/reporter.hpp"
 
 #include "base/owned_folder.hpp"
+#include "base/room_on_disk.hpp"
 #include "report/banner.hpp"
 #include "report/failure_screen.hpp"
 #include "report/units.hpp"
@@ -83,9 +84,9 @@ void Reporter::record(const Event& event) {
         return;
     const EventLog::Outcome outcome = log_->append(event);
     if (outcome == EventLog::Outcome::lost_first && !told_of_loss_)
-        say_of_record(
-            fmt::format("events are not recorded: {}; the job goes on{}", log_->why_lost(),
-                        log_->why_lost().ends_with("was removed") ? "" : ", make room there"));
+        say_of_record(fmt::format("events are not recorded: {}; the job goes on{}",
+                                  log_->why_lost(),
+                                  tells_want_of_room(log_->why_lost()) ? ", make room there" : ""));
     told_of_loss_ |= outcome == EventLog::Outcome::lost_first;
     if (std::holds_alternative<JobEnded>(event.what) && log_->lost() > 0)
         say_of_record(
@@ -178,8 +179,12 @@ void Reporter::show(const Event&, const GenerationStarted& started) {
 
 void Reporter::show(const Event&, const TimeLimitKnown& limit) {
     if (!options_.quiet || limit.changed)
-        console_.write_message(fmt::format("  ends in   {}{}", format_duration(limit.left),
-                                           limit.changed ? ", the scheduler says now" : ""));
+        console_.write_message(fmt::format(
+            "  ends in   {}{}{}", format_duration(limit.left),
+            limit.changed ? ", the scheduler says now" : "",
+            limit.over_time.count() > 0
+                ? "; " + format_duration(limit.over_time) + " of it after the limit (OverTimeLimit)"
+                : ""));
 }
 
 void Reporter::show(const Event& event, const StopBudgetKnown& budget) {
@@ -233,7 +238,8 @@ void Reporter::show(const Event&, const GenerationEnded& ended) {
         return;
     console_.write_message(
         fmt::format("  stopped   cause: {}, {} · {}", name_of(ended.record->cause),
-                    name_of(ended.record->certainty), fmt::join(ended.record->evidence, " · ")));
+                    name_of(ended.record->certainty), fmt::join(ended.record->evidence, " · ")) +
+        (ended.no_requeue.empty() ? "" : " · no requeue: " + ended.no_requeue));
 }
 
 void Reporter::show(const Event&, const NodeLost& lost) {

@@ -48,10 +48,10 @@ CausePolicy default_of(Cause cause, const RestartSpec& restart) {
         case Cause::node_lost:
         case Cause::preempted:
         case Cause::time_limit:
+        case Cause::cancelled:  // where nobody says so, a preemption may have
             policy.action = RestartAction::requeue;
             policy.counts = false;
             break;
-        case Cause::cancelled:
         case Cause::agent_killed:
         case Cause::internal:
             policy.action = RestartAction::stop;
@@ -151,7 +151,12 @@ std::string policy_table(const RestartSpec& restart) {
                                  "error at the same step"
                                : "";
         if (policy.action == RestartAction::requeue)
-            note = "exits with 75";
+            note = policy.cause == Cause::cancelled
+                       ? "exits with 75 where it may be a preemption's, from a checkpoint"
+                   : policy.cause == Cause::node_lost || policy.cause == Cause::preempted ||
+                           policy.cause == Cause::time_limit
+                       ? "exits with 75, from a checkpoint"
+                       : "exits with 75";
         Row row{std::string(name_of(policy.action)), limits(policy, restart), pause(policy),
                 std::string(name_of(policy.cause)), std::move(note)};
         const auto alike = std::find_if(rows.begin(), rows.end(), [&](const Row& known) {

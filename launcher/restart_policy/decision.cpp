@@ -126,6 +126,8 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
         decision.why = wanted ? fmt::format("{} stops the job", name_of(policy.cause)) : "";
     else if (policy.action == RestartAction::restart)
         decision.why = why_in_vain(policy, history, situation, decision.end);
+    else
+        decision.why = situation.record.no_requeue;
     if (decision.why.empty() && policy.action != RestartAction::stop)
         decision.why = why_used_up(policy, restart, account);
     if (decision.why.empty() && policy.action == RestartAction::restart &&

@@ -10,8 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
+#include <variant>
 
 namespace autolaunch::launcher {
 
@@ -25,9 +27,10 @@ constexpr int kDeepest = 16;
 constexpr int kPlanFormat = 1, kCertificateFormat = 1;
 
 // Events that are known and have no part here.
-const std::set<std::string> kPassedOver = {
-    "message",   "rank_signalled",   "flight",     "placement_drift", "gpu_placement",
-    "head_lost", "time_limit_known", "standstill", "standstill_over", "stacks"};
+const std::set<std::string> kPassedOver = {"message",          "rank_signalled",  "flight",
+                                           "placement_drift",  "gpu_placement",   "head_lost",
+                                           "time_limit_known", "stop_explained",  "stop_budget",
+                                           "standstill",       "standstill_over", "stacks"};
 
 std::string shortened(std::string text) {
     if (text.size() > kLongestText)
@@ -125,11 +128,47 @@ void RecordBuilder::line(std::string_view text) {
     }
 }
 
-void RecordBuilder::torn_line(std::string_view text) {
-    gap(
-        fmt::format("events.jsonl ends within a line of {} bytes: whoever wrote it was killed, or "
-                    "goes on",
-                    text.size()));
+void RecordBuilder::torn_line(const std::string& file, std::string_view text) {
+    gap(fmt::format("{} ends within a line of {} bytes: whoever wrote it was killed, or goes on",
+                    file, text.size()));
+}
+
+void RecordBuilder::begin_node(int node, const std::string& file) {
+    node_ = node;
+    node_file_ = file;
+    node_is_torn_ = false;
+}
+
+// Steps are most of such a file, and those of the lowest rank are the head's.
+void RecordBuilder::node_line(std::string_view text) try {
+    constexpr std::array<std::string_view, 4> kTaken = {
+        R"("event":"rank_started")", R"("event":"rank_exited")", R"("event":"head_lost")",
+        R"("event":"warning")"};
+    const std::string_view beginning = text.substr(0, 120);
+    if (std::none_of(kTaken.begin(), kTaken.end(),
+                     [&](std::string_view name) { return beginning.find(name) != beginning.npos; }))
+        return;
+    Json json = parse_shallow(text);
+    mask_texts(json, secrets_);
+    const std::string name = json.at("event").get<std::string>();
+    if (name == "head_lost")
+        return warn(fmt::format("node {} lost the head, {}: {}", node_, text_in(json, "node"),
+                                text_in(json, "why")));
+    const auto event = parse_event(json);
+    if (!event)
+        return;
+    if (const auto* started = std::get_if<RankStarted>(&event->what)) {
+        on(*event, *started);
+        if (const auto rank = ranks_.find(started->rank); rank != ranks_.end())
+            rank->second.node = fmt::format("node {}", node_);  // its plan has the name
+    } else if (const auto* ended = std::get_if<RankExited>(&event->what)) {
+        on(*event, *ended);
+    } else if (const auto* warning = std::get_if<WarningRaised>(&event->what)) {
+        on(*event, *warning);
+    }
+} catch (const nlohmann::json::exception&) {
+    if (!std::exchange(node_is_torn_, true))
+        gap(node_file_ + " has lines that cannot be understood: they are passed over");
 }
 
 void RecordBuilder::see(Json json) {
@@ -187,6 +226,7 @@ void RecordBuilder::on(const Event& event, const JobStarted& job) {
         record_.started = record_.last_seen = at;
         enter(book_, event);
     }
+    ++attempts_;
     record_.job_name = shortened(job.job_name);
     record_.run_id = shortened(job.run_id);
     record_.hostname = shortened(job.hostname);
@@ -200,6 +240,17 @@ void RecordBuilder::on(const Event& event, const JobStarted& job) {
     if (!doing_ && !record_.spans.empty() && job.requeue.value_or(0) > 0)
         doing_ = LedgerKind::queue;  // since the end of the attempt before
     begin_span(std::max(began, since_), LedgerKind::launch);
+}
+
+// It waited before the newest start, or since the end before that, which a span tells already.
+void RecordBuilder::on(const Event&, const QueueTimeKnown& queue) {
+    const bool is_first = record_.spans.empty() || record_.spans.front().kind == LedgerKind::launch;
+    if (!record_.started || queue.waited.count() <= 0 || attempts_ != 1 || !is_first)
+        return;
+    const RecordTime began = *record_.started;
+    record_.started = began - queue.waited;
+    record_.spans.insert(record_.spans.begin(),
+                         {LedgerKind::queue, *record_.started, began, generation_});
 }
 
 void RecordBuilder::on(const Event& event, const GenerationStarted&) {

@@ -25,7 +25,11 @@ public:
 
     void line(std::string_view text);
     /// The file ends within a line.
-    void torn_line(std::string_view text);
+    void torn_line(const std::string& file, std::string_view text);
+    /// What comes now is of events.node-K.jsonl: how that node's ranks were started and ended, and
+    /// whether it lost the head. Before its plan.
+    void begin_node(int node, const std::string& file);
+    void node_line(std::string_view text);
     void gap(std::string text);
     /// plan.json or plan.node-K.json.
     void plan(const std::string& name, std::string_view text);
@@ -40,6 +44,7 @@ private:
     void see_end_record(const nlohmann::json& json);
     void take_in(const Event& event);
     void on(const Event& event, const JobStarted& job);
+    void on(const Event& event, const QueueTimeKnown& queue);
     void on(const Event& event, const GenerationStarted& started);
     void on(const Event& event, const RankStarted& started);
     void on(const Event& event, const StepReported& step);
@@ -61,6 +66,9 @@ private:
     void add_pace(const RecordPace& pace);
     void warn(std::string text);
 
+    int node_ = 0;  ///< whose lines come
+    std::string node_file_;
+    bool node_is_torn_ = false;  ///< said that lines of it cannot be understood
     RunRecord record_;
     std::vector<std::string> secrets_;
     LedgerBook book_;
@@ -70,7 +78,7 @@ private:
     std::map<int, RecordRank> ranks_;
     std::optional<LedgerKind> doing_;
     RecordTime since_{};
-    int generation_ = 0;
+    int generation_ = 0, attempts_ = 0;
     std::optional<int> step_rank_;
     std::int64_t pace_every_ = 1, pace_steps_ = 0;  ///< steps in one pace, and in the open one
     double pace_tokens_ = 0;

@@ -56,8 +56,30 @@ Opened open_regular(int folder, const std::string& name) {
     return opened;
 }
 
+/// "plan.node-3.json" of "plan" and ".json": by node rank, from 1 up.
+std::vector<std::pair<long long, std::string>> node_files(const fs::path& run_dir,
+                                                          const std::string& beginning,
+                                                          const std::string& ending) {
+    std::vector<std::pair<long long, std::string>> found;
+    std::error_code ignored;
+    const std::string prefix = beginning + ".node-";
+    for (const fs::path& path : list_folder(run_dir, ignored)) {
+        std::string name = path.filename().string();
+        long long node = 0;
+        if (name.size() > prefix.size() + ending.size() && name.starts_with(prefix) &&
+            name.ends_with(ending) &&
+            parse_integer(name.substr(prefix.size(), name.size() - prefix.size() - ending.size()),
+                          node) &&
+            found.size() < kMostNodeFiles)
+            found.emplace_back(node, std::move(name));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
 // As much as there was when it was opened: a job that goes on may write as fast as we read.
-void read_lines(int file, RecordBuilder& builder) {
+template <class Take>
+void read_lines(int file, const std::string& name, RecordBuilder& builder, const Take& take) {
     struct stat facts {};
     ::fstat(file, &facts);
     std::int64_t left = facts.st_size;
@@ -71,8 +93,7 @@ void read_lines(int file, RecordBuilder& builder) {
             continue;
         if (got <= 0) {
             if (got < 0)
-                builder.gap(std::string("events.jsonl cannot be read to its end: ") +
-                            std::strerror(errno));
+                builder.gap(name + " cannot be read to its end: " + std::strerror(errno));
             break;
         }
         left -= got;
@@ -80,13 +101,13 @@ void read_lines(int file, RecordBuilder& builder) {
         for (std::size_t end = 0; (end = text.find('\n')) != text.npos;
              text.remove_prefix(end + 1)) {
             if (too_long) {
-                builder.gap(fmt::format("events.jsonl has a line of more than {} MiB: passed over",
+                builder.gap(fmt::format("{} has a line of more than {} MiB: passed over", name,
                                         kLongestLine >> 20U));
             } else if (rest.empty()) {
-                builder.line(text.substr(0, end));
+                take(text.substr(0, end));
             } else {
                 rest += text.substr(0, end);
-                builder.line(rest);
+                take(rest);
             }
             rest.clear();
             too_long = false;
@@ -96,7 +117,21 @@ void read_lines(int file, RecordBuilder& builder) {
             rest += text;
     }
     if (!rest.empty() || too_long)
-        builder.torn_line(rest);
+        builder.torn_line(name, rest);
+}
+
+// What happened to the ranks of the other nodes; the job's own story is the head's.
+void read_other_nodes(const fs::path& run_dir, int folder, RecordBuilder& builder) {
+    for (const auto& [node, name] : node_files(run_dir, "events", ".jsonl")) {
+        const Opened opened = open_regular(folder, name);
+        if (!opened.file) {
+            builder.gap(name + " " + opened.wrong);
+            continue;
+        }
+        builder.begin_node(static_cast<int>(node), name);
+        read_lines(opened.file.get(), name, builder,
+                   [&](std::string_view line) { builder.node_line(line); });
+    }
 }
 
 std::optional<std::string> read_small(int folder, const std::string& name, RecordBuilder& builder,
@@ -124,22 +159,9 @@ std::optional<std::string> read_small(int folder, const std::string& name, Recor
     }
 }
 
-/// "plan.node-3.json" of beginning "plan": by node rank.
-std::vector<std::string> node_files(const fs::path& run_dir, const std::string& beginning) {
-    std::vector<std::pair<long long, std::string>> found;
-    std::error_code ignored;
-    for (const fs::path& path : list_folder(run_dir, ignored)) {
-        const std::string name = path.filename().string();
-        const std::string prefix = beginning + ".node-";
-        long long node = 0;
-        if (name.starts_with(prefix) && name.ends_with(".json") &&
-            parse_integer(name.substr(prefix.size(), name.size() - prefix.size() - 5), node) &&
-            found.size() < kMostNodeFiles)
-            found.emplace_back(node, name);
-    }
-    std::sort(found.begin(), found.end());
+std::vector<std::string> files_of_all_nodes(const fs::path& run_dir, const std::string& beginning) {
     std::vector<std::string> names{beginning + ".json"};
-    for (auto& [node, name] : found)
+    for (auto& [node, name] : node_files(run_dir, beginning, ".json"))
         names.push_back(std::move(name));
     return names;
 }
@@ -164,11 +186,13 @@ RunRecord read_run(const fs::path& run_dir, const std::vector<std::string>& secr
     if (::fstat(folder.get(), &facts) == 0 && facts.st_uid != ::geteuid() && facts.st_uid != 0)
         builder.gap(fmt::format("the folder is of another user (uid {}): what it says is his word",
                                 facts.st_uid));
-    read_lines(events.file.get(), builder);
-    for (const std::string& name : node_files(run_dir, "plan"))
+    read_lines(events.file.get(), kEvents, builder,
+               [&](std::string_view line) { builder.line(line); });
+    read_other_nodes(run_dir, folder.get(), builder);
+    for (const std::string& name : files_of_all_nodes(run_dir, "plan"))
         if (const auto text = read_small(folder.get(), name, builder, true))
             builder.plan(name, *text);
-    for (const std::string& name : node_files(run_dir, "exit"))
+    for (const std::string& name : files_of_all_nodes(run_dir, "exit"))
         if (const auto text = read_small(folder.get(), name, builder, false))
             builder.certificate(name, *text);
     return builder.take();

@@ -24,7 +24,11 @@ SlurmJobRecord record_of(std::string_view line) {
             .is_batch = scontrol_field(line, "BatchFlag") == "1",
             .may_requeue = scontrol_field(line, "Requeue") == "1",
             .ends_at = scontrol_time(scontrol_field(line, "EndTime")),
-            .preempted_at = scontrol_time(scontrol_field(line, "PreemptTime"))};
+            .preempted_at = scontrol_time(scontrol_field(line, "PreemptTime")),
+            .partition = scontrol_field(line, "Partition"),
+            .submitted_at = scontrol_time(scontrol_field(line, "SubmitTime")),
+            .eligible_at = scontrol_time(scontrol_field(line, "EligibleTime")),
+            .started_at = scontrol_time(scontrol_field(line, "StartTime"))};
 }
 
 seconds until(const std::optional<system_clock::time_point>& end, system_clock::time_point from) {
@@ -47,6 +51,13 @@ std::optional<SlurmJobRecord> parse_slurm_job(std::string_view answer, const std
 
 std::vector<std::string> slurm_job_question(const std::string& job_id) {
     return {"scontrol", "show", "job", "-o", job_id};
+}
+
+std::optional<seconds> time_in_queue(const SlurmJobRecord& record) {
+    const auto& since = record.eligible_at ? record.eligible_at : record.submitted_at;
+    if (!since || !record.started_at)
+        return std::nullopt;
+    return until(record.started_at, *since);
 }
 
 const char* origin_name(StopOrigin origin) {
@@ -72,7 +83,10 @@ StopKnown explain_stop(const SlurmJobRecord& record, int restarts, system_clock:
                        seconds kill_wait) {
     const std::string state = "JobState=" + record.state;
     if (record.restarts > restarts)
-        return {StopOrigin::requeued, fmt::format("{} Restarts={}", state, record.restarts),
+        return {StopOrigin::requeued,
+                fmt::format("{} Restarts={}: a preemption or scontrol requeue has put it back into "
+                            "the queue",
+                            state, record.restarts),
                 kill_wait};
     // The grace time is counted between Slurm's own times: its clock may differ from ours.
     if (record.preempted_at)

@@ -16,6 +16,8 @@ struct SlurmJobRecord {
     bool is_batch = false;     ///< BatchFlag
     bool may_requeue = false;  ///< Requeue
     std::optional<std::chrono::system_clock::time_point> ends_at, preempted_at;
+    std::string partition;
+    std::optional<std::chrono::system_clock::time_point> submitted_at, eligible_at, started_at;
 
     bool operator==(const SlurmJobRecord&) const = default;
 };
@@ -27,6 +29,10 @@ std::optional<SlurmJobRecord> parse_slurm_job(std::string_view answer, const std
 
 /// `scontrol show job -o JOB`; the job's number alone, as in SLURM_JOB_ID.
 std::vector<std::string> slurm_job_question(const std::string& job_id);
+
+/// From the moment at which Slurm might have started it (its dependencies were met, its --begin had
+/// come) until it did. Nothing: it does not say. Pure.
+std::optional<std::chrono::seconds> time_in_queue(const SlurmJobRecord& record);
 
 enum class StopOrigin {
     unknown,     ///< nobody could say

@@ -1,6 +1,7 @@
 #include "supervise/failure_announcement.hpp"
 
 #include "causes/root_cause.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "supervise/evidence_message.hpp"
 
 #include <chrono>
@@ -64,6 +65,11 @@ GenerationVerdict judge_generation(const GenerationTally& tally, const Roster& r
     verdict.absent = std::move(root.absent);
     verdict.end_that_counts =
         verdict.first->end.asked_to_stop ? tally.first_failure()->what.end : verdict.first->end;
+    const bool same_checkpoints = verdict.first->record.vain == kSameCheckpoints;
+    verdict.record.exit_code =
+        same_checkpoints ? exit_code::kCannotResume : exit_code_of(verdict.end_that_counts);
+    verdict.record.outcome =
+        same_checkpoints ? "failed: cannot go on from its checkpoints" : "failed";
     return verdict;
 }
 

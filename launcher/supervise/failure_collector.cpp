@@ -1,6 +1,7 @@
 #include "supervise/failure_collector.hpp"
 
 #include "base/room_on_disk.hpp"
+#include "base/text.hpp"
 #include "logs/rank_files.hpp"
 #include "supervise/core_file.hpp"
 #include "supervise/evidence_message.hpp"
@@ -20,6 +21,32 @@ std::string process_of_task(const StandIns* stand_ins, int task) {
     return task == 0 ? "self" : std::to_string(stand_ins->task(task).pid);
 }
 
+std::string why_slowed(std::uint64_t reasons) {
+    constexpr std::uint64_t kThermal = 0x60, kPowerBrake = 0x80;
+    std::vector<std::string> why;
+    if ((reasons & kThermal) != 0)
+        why.emplace_back("too hot");
+    if ((reasons & kPowerBrake) != 0)
+        why.emplace_back("the power supply has pulled the brake");
+    return join(why, ", ");
+}
+
+GpuTrouble trouble_of(const NvmlEvent& event) {
+    const auto number = static_cast<int>(std::min<std::uint64_t>(event.number, 1'000'000));
+    switch (event.kind) {
+        case NvmlEvent::Kind::xid:
+            return {GpuTrouble::Kind::xid, number, "Xid " + std::to_string(number)};
+        case NvmlEvent::Kind::double_bit_ecc:
+            return {GpuTrouble::Kind::double_bit_ecc, 0,
+                    "an uncorrectable error of its memory (double-bit ECC)"};
+        case NvmlEvent::Kind::lost:
+            return {GpuTrouble::Kind::lost, 0, "it has fallen off the bus"};
+        case NvmlEvent::Kind::slowed:
+            break;
+    }
+    return {GpuTrouble::Kind::slowed, 0, "it was slowed down: " + why_slowed(event.number)};
+}
+
 std::string existing(const std::filesystem::path& path) {
     std::error_code unknown;  // one that cannot be looked at may be there
     return std::filesystem::exists(path, unknown) || unknown ? path.string() : "";
@@ -32,7 +59,8 @@ FailureCollector::FailureCollector(const LaunchPlan& plan, int generation,
     : plan_(plan),
       generation_(generation),
       stand_ins_(stand_ins),
-      knows_pids_(knows_kernel_pids()) {
+      knows_pids_(knows_kernel_pids()),
+      ports_before_(read_hca_ports()) {
     const std::size_t tasks = stand_ins_ ? stand_ins_->tasks().size() : 0;
     for (std::size_t task = 0; task <= tasks; ++task)
         oom_kills_before_.push_back(
@@ -53,7 +81,13 @@ RankEnd FailureCollector::collect(const RankExited& end, const RankCircumstances
     rank.words.may_miss_words = circumstances.may_miss_words;
     rank.cannot_resume = circumstances.cannot_resume;
     rank.mpi_fault = circumstances.mpi_fault;
+    rank.last_moment = circumstances.last_moment;
+    for (const NvmlEvent& event : circumstances.gpu_events)
+        rank.gpu_troubles.push_back(trouble_of(event));
+    rank.ports_down = ports_gone_down(ports_before_, read_hca_ports());
     rank.no_room = why_no_room(folder);
+    // Room that was kept on a file system that takes nothing any more is no room.
+    rank.words.may_miss_words |= !rank.no_room.empty() && !tells_want_of_room(rank.no_room);
     rank.log_folder = folder;
     const int task = stand_ins_ != nullptr ? end.local_rank : 0;
     const auto before = oom_kills_before_.at(static_cast<std::size_t>(task));

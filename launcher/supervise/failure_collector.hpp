@@ -1,7 +1,9 @@
 #pragma once
 #include "causes/rank_end.hpp"
 #include "control/control_message.hpp"
+#include "placement_watch/gpu_events.hpp"
 #include "plan/launch_plan.hpp"
+#include "supervise/hca_ports.hpp"
 #include "supervise/kernel_log.hpp"
 #include "tasks/stand_ins.hpp"
 
@@ -15,9 +17,11 @@ namespace autolaunch::launcher {
 
 /// What the agent knows of a rank besides its end.
 struct RankCircumstances {
-    bool may_miss_words = false;  ///< no room was kept for its last words
-    std::string cannot_resume;    ///< its own word; empty: it did not say so
-    std::string mpi_fault;        ///< MPI's
+    bool may_miss_words = false;        ///< no room was kept for its last words
+    std::string cannot_resume;          ///< its own word; empty: it did not say so
+    std::string mpi_fault;              ///< MPI's
+    std::string last_moment;            ///< what it did last, by its reports and its recorder
+    std::vector<NvmlEvent> gpu_events;  ///< of its GPU
 };
 
 /// Collects what a node can know of the ends of one generation's ranks, and judges them.
@@ -47,6 +51,7 @@ private:
     const StandIns* const stand_ins_;
     KernelLog kernel_log_;
     bool knows_pids_;
+    std::vector<HcaPort> ports_before_;
     std::vector<std::optional<std::int64_t>>
         oom_kills_before_;  ///< by local task: each may have its own cgroup
 };

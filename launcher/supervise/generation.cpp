@@ -2,8 +2,11 @@
 
 #include "allocation/slurm_command.hpp"
 #include "base/file_io.hpp"
+#include "base/text.hpp"
 #include "causes/root_cause.hpp"
+#include "flight_view/last_call.hpp"
 #include "logs/line_prefix.hpp"
+#include "report/units.hpp"
 #include "session/environment.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/leftovers.hpp"
@@ -267,6 +270,10 @@ void Generation::watch_gpus(PlacementWatch::Times times) {
     }
     if (watched.empty() || node_.gpu_inquiry == nullptr)
         return;
+    std::vector<std::string> bdfs;
+    for (const auto& each : watched)
+        bdfs.push_back(each.gpu.bdf);
+    gpu_events_.emplace(std::move(bdfs));
     times.between = std::max(times.between, kShortestGpuWatch);
     gpu_watch_.emplace(
         node_.io, *node_.gpu_inquiry, std::move(watched), times,
@@ -426,6 +433,8 @@ std::vector<pid_t> Generation::own_processes() const {
     std::vector<pid_t> pids = live_pids();
     if (mpi_ && mpi_->helper() > 0)
         pids.push_back(mpi_->helper());
+    if (gpu_events_ && gpu_events_->pid() > 0)
+        pids.push_back(gpu_events_->pid());
     return pids;
 }
 
@@ -442,16 +451,49 @@ std::optional<RankExited> Generation::first_failure() const {
     return found == exits_.end() ? std::nullopt : std::optional(*found);
 }
 
-RankCircumstances Generation::circumstances_of(int rank) const {
+// Of one that could not say it itself.
+std::string Generation::last_moment_of(std::size_t exit) const {
+    using std::chrono::duration_cast, std::chrono::milliseconds, std::chrono::microseconds;
+    const int number = exits_[exit].rank;
+    const auto ended_at = exit_times_[exit];
+    const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [number](const RankProcess& each) {
+        return each.plan().rank == number;
+    });
+    std::vector<std::string> parts;
+    if (rank != ranks_.end() && rank->last_step_at())
+        parts.push_back(
+            "reported step " + std::to_string(exits_[exit].last_step.value_or(0)) + " " +
+            format_duration(std::max(
+                milliseconds(0), duration_cast<milliseconds>(ended_at - *rank->last_step_at()))) +
+            " before");
+    if (auto call =
+            last_call(recorders_.read(number, true),
+                      duration_cast<microseconds>(std::chrono::steady_clock::now() - ended_at));
+        !call.empty())
+        parts.push_back("was " + std::move(call));
+    return parts.empty() ? "" : "last seen: it " + join(parts, ", and ");
+}
+
+std::vector<NvmlEvent> Generation::gpu_events_of(int rank) {
+    const RankProcess* const found = find(rank);
+    if (!gpu_events_ || found == nullptr || !found->plan().gpu)
+        return {};
+    return gpu_events_->of(found->plan().gpu->bdf);
+}
+
+RankCircumstances Generation::circumstances_of(std::size_t exit) {
+    const int rank = exits_[exit].rank;
     return {.may_miss_words = log_room_.cannot_keep(rank_directory(plan_.run_dir, number_, rank)),
             .cannot_resume = cannot_resume_,
-            .mpi_fault = mpi_ ? mpi_->fault_of(rank) : std::string()};
+            .mpi_fault = mpi_ ? mpi_->fault_of(rank) : std::string(),
+            .last_moment = last_moment_of(exit),
+            .gpu_events = gpu_events_of(rank)};
 }
 
 control::RankFailed Generation::describe_failure() {
     const auto found = std::find_if(exits_.begin(), exits_.end(), is_failure);
-    return failures_.describe(*found, exit_times_[static_cast<std::size_t>(found - exits_.begin())],
-                              circumstances_of(found->rank));
+    const auto exit = static_cast<std::size_t>(found - exits_.begin());
+    return failures_.describe(*found, exit_times_[exit], circumstances_of(exit));
 }
 
 std::vector<control::RankFailed> Generation::describe_others() {
@@ -462,7 +504,7 @@ std::vector<control::RankFailed> Generation::describe_others() {
         if (first && end.rank == first->rank)
             continue;
         if (is_failure(end))
-            others.push_back(failures_.describe(end, exit_times_[at], circumstances_of(end.rank)));
+            others.push_back(failures_.describe(end, exit_times_[at], circumstances_of(at)));
         else if (end.asked_to_stop)
             if (auto stopped = failures_.describe_stopped(end, exit_times_[at]))
                 others.push_back(std::move(*stopped));
@@ -508,6 +550,7 @@ void Generation::tell_of_leftovers(const std::vector<pid_t>& not_ours) {
 void Generation::end_leftovers() {
     watch_.reset();
     gpu_watch_.reset();
+    gpu_events_.reset();
     auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
     for (const pid_t asked : SlurmCommand::under_way())  // why the ranks were to stop
         not_ours.push_back(asked);

@@ -6,6 +6,7 @@
 #include "logs/log_follower.hpp"
 #include "logs/log_room.hpp"
 #include "logs/rank_terminals.hpp"
+#include "placement_watch/gpu_events.hpp"
 #include "placement_watch/gpu_watch.hpp"
 #include "placement_watch/placement_watch.hpp"
 #include "plan/launch_plan.hpp"
@@ -151,7 +152,9 @@ private:
     session::Stop stop_message() const;
     void on_end(RankProcess& rank);
     void tell_of_leftovers(const std::vector<pid_t>& not_ours);
-    RankCircumstances circumstances_of(int rank) const;
+    RankCircumstances circumstances_of(std::size_t exit);
+    std::string last_moment_of(std::size_t exit) const;
+    std::vector<NvmlEvent> gpu_events_of(int rank);
     RankProcess* find(int rank);
     void on_message(const SessionPeer& peer, const session::RankMessage& message);
 
@@ -178,6 +181,7 @@ private:
     std::string cannot_resume_;  ///< by a rank's word; empty: none said so, or it was taken back
     std::optional<PlacementWatch> watch_;
     std::optional<GpuWatch> gpu_watch_;
+    std::optional<GpuEvents> gpu_events_;
     std::unique_ptr<MpiRanks> mpi_;  ///< from the first rank's start; null without MPI
 };
 

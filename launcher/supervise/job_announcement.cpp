@@ -77,13 +77,16 @@ NodeLost announce_lost(const Roster& roster, int node, const std::string& why,
     return lost;
 }
 
-Happening announce_change(const std::optional<std::chrono::system_clock::time_point>& ends_at) {
+Happening announce_change(const std::optional<std::chrono::system_clock::time_point>& ends_at,
+                          std::chrono::minutes over_time) {
     if (!ends_at)
         return WarningRaised{"the job has no time limit any more"};
     const auto left =
         std::chrono::round<std::chrono::seconds>(*ends_at - std::chrono::system_clock::now());
-    return TimeLimitKnown{
-        .ends_at = *ends_at, .left = std::max(left, std::chrono::seconds(0)), .changed = true};
+    return TimeLimitKnown{.ends_at = *ends_at,
+                          .left = std::max(left, std::chrono::seconds(0)),
+                          .changed = true,
+                          .over_time = over_time};
 }
 
 std::vector<Happening> announce_times(const LaunchPlan& plan, const JobTimes& times) {

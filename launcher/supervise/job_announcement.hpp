@@ -22,7 +22,8 @@ inline constexpr char kParentGoneReason[] =
     "nobody waits for that node any more";
 
 /// The allocation ends at another time than was told before. Reads the clock.
-Happening announce_change(const std::optional<std::chrono::system_clock::time_point>& ends_at);
+Happening announce_change(const std::optional<std::chrono::system_clock::time_point>& ends_at,
+                          std::chrono::minutes over_time);
 
 /// What is to be told of the allocation's end. Reads the clock.
 std::vector<Happening> announce_times(const LaunchPlan& plan, const JobTimes& times);

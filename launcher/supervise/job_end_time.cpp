@@ -13,6 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
 constexpr milliseconds kQueryTime = 30s;  // a busy slurmctld; nobody waits
+constexpr milliseconds kRounding = 2s;    // squeue's are whole seconds
 constexpr milliseconds kShortestPause = 15s, kLongestPause = 5min;
 
 }  // namespace
@@ -23,6 +24,15 @@ milliseconds time_until_next_look(const std::optional<system_clock::time_point>&
         return kLongestPause;
     return std::clamp(std::chrono::duration_cast<milliseconds>((*ends_at - now) / 10),
                       kShortestPause, kLongestPause);
+}
+
+std::optional<system_clock::time_point> end_told(
+    const std::optional<std::chrono::seconds>& left, const std::string& limit,
+    const std::optional<system_clock::time_point>& known, system_clock::time_point now) {
+    if (left)
+        return now + *left;
+    const bool has_passed = known && *known <= now + kRounding && limit != "UNLIMITED";
+    return has_passed ? known : std::nullopt;
 }
 
 JobEndTime::JobEndTime(asio::io_context& io, const LaunchPlan& plan, Handler on_known)
@@ -55,8 +65,8 @@ void JobEndTime::ask(milliseconds patience) {
             JobTimes times;
             if (answered && !query_->time_limit().empty()) {
                 times = {{}, query_->time_limit(), true};
-                if (const auto left = query_->time_left())
-                    times.ends_at = system_clock::now() + *left;
+                times.ends_at = end_told(query_->time_left(), query_->time_limit(), ends_at_,
+                                         system_clock::now());
                 ends_at_ = times.ends_at;
             }
             query_.reset();

@@ -27,6 +27,14 @@ std::chrono::milliseconds time_until_next_look(
     const std::optional<std::chrono::system_clock::time_point>& ends_at,
     std::chrono::system_clock::time_point now);
 
+/// Where squeue has answered, when the limit ends. Behind it squeue has no number for what is left,
+/// though Slurm may let the job run on (OverTimeLimit): then what was `known` stays. Nothing: there
+/// is no limit. Pure.
+std::optional<std::chrono::system_clock::time_point> end_told(
+    const std::optional<std::chrono::seconds>& left, const std::string& limit,
+    const std::optional<std::chrono::system_clock::time_point>& known,
+    std::chrono::system_clock::time_point now);
+
 /// Learns when the job's allocation ends: from the plan where the environment said it, else from
 /// Slurm; then from Slurm again and again. No job waits for it, or fails without it.
 ///

@@ -29,6 +29,7 @@ using std::chrono::steady_clock;
 constexpr auto kNodesKillTimeout = std::chrono::seconds(31);
 constexpr auto kLeaveTimeout = std::chrono::seconds(5);
 constexpr std::size_t kSecretBytes = 16;
+constexpr char kBeforeTheLimit[] = "stopped before the time limit";
 constexpr auto kLeastChange =
     std::chrono::milliseconds(500);  // of a stop's time, to tell the ranks
 constexpr auto kWarningDelay =
@@ -47,11 +48,11 @@ std::chrono::milliseconds since(steady_clock::time_point start) {
 std::optional<Cause> cause_of(StopOrigin origin) {
     switch (origin) {
         case StopOrigin::preempted:
+        case StopOrigin::requeued:  // by a preemption, or by somebody: it starts again either way
             return Cause::preempted;
         case StopOrigin::time_limit:
             return Cause::time_limit;
         case StopOrigin::cancelled:
-        case StopOrigin::requeued:
             return Cause::cancelled;
         case StopOrigin::unknown:
         case StopOrigin::signalled:
@@ -117,9 +118,9 @@ void JobSupervisor::act(JobAction action) {
         case JobAction::none:
             return;
         case JobAction::ask_ranks_to_stop:
-            return stop_ranks(true, time_limit_in_         ? stop_reason_
-                                    : outcome_.stop_signal ? signal_name(*outcome_.stop_signal)
-                                                           : stop_reason_);
+            return stop_ranks(true, time_limit_in_ ? stop_reason_
+                                    : stop_signal_ ? signal_name(*stop_signal_)
+                                                   : stop_reason_);
         case JobAction::terminate_ranks:
             return stop_ranks(false, stop_reason_);
         case JobAction::kill_ranks:
@@ -127,6 +128,7 @@ void JobSupervisor::act(JobAction action) {
         case JobAction::wait_to_restart:
             return wait_to_restart();
         case JobAction::start_generation:
+            ++restarts_;
             return start_generation();
         case JobAction::finish:
             return finish();
@@ -137,9 +139,6 @@ void JobSupervisor::act(JobAction action) {
 
 void JobSupervisor::start_generation() {
     kill_sent_ = false;
-    outcome_.cannot_start_code.reset();
-    outcome_.first_failure.reset();
-    outcome_.cannot_resume = false;
     ended_by_.reset();
     next_.reset();
     store_ = {};  // its port is free before the next one is taken
@@ -168,7 +167,7 @@ void JobSupervisor::start_generation() {
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
     if (!tally_ || tally_->all_ended())
         return;
-    const int signal = by_user ? outcome_.stop_signal.value_or(SIGTERM) : 0;
+    const int signal = by_user ? stop_signal_.value_or(SIGTERM) : 0;
     // At the time limit Slurm sends SIGTERM, and SIGKILL only then.
     const auto kill_wait = plan_.kill_wait.value_or(std::chrono::seconds(0));
     const auto grace = !by_user         ? plan_.spec.restart.grace_period
@@ -191,7 +190,7 @@ void JobSupervisor::order_stop(bool by_user, const std::string& reason,
     head_.command(control::StopRanks{.generation = generation_number_,
                                      .by_user = by_user,
                                      .reason = reason,
-                                     .signal = by_user ? outcome_.stop_signal.value_or(SIGTERM) : 0,
+                                     .signal = by_user ? stop_signal_.value_or(SIGTERM) : 0,
                                      .grace_ms = static_cast<std::uint64_t>(grace.count())});
     kill_in(grace);
 }
@@ -210,8 +209,7 @@ void JobSupervisor::on_last_moment(std::chrono::milliseconds left) {
     if (state_ != JobState::running && state_ != JobState::starting)
         return;
     time_limit_in_ = left;
-    outcome_.stop_signal = SIGTERM;
-    outcome_.stop_words = "stopped before the time limit";
+    stop_signal_ = SIGTERM;
     stop_reason_ = "the time limit comes in " + format_duration(left) + ", and a save must fit in";
     dispatch(JobEvent::stop_asked);
 }
@@ -222,7 +220,7 @@ void JobSupervisor::on_stop_explained(const StopKnown& known) {
                          !kill_sent_ && !time_limit_in_;
     why_asked_ = known;
     auto grace = until_kill();
-    if (is_open && known.origin != StopOrigin::unknown && outcome_.stop_signal == SIGTERM) {
+    if (is_open && known.origin != StopOrigin::unknown && stop_signal_ == SIGTERM) {
         const auto whole =
             known.left ? stop_planner_.grace_within(*known.left) : stop_planner_.grace_after(0);
         if (whole > grace + kLeastChange || whole + kLeastChange < grace) {
@@ -239,7 +237,7 @@ void JobSupervisor::on_stop_explained(const StopKnown& known) {
 // Slurm sends SIGTERM when a preemption is announced, and again when its grace time is over; then
 // KillWait begins.
 bool JobSupervisor::is_schedulers_last_term(int signal, bool again) const {
-    return again && signal == SIGTERM && outcome_.stop_signal == SIGTERM && plan_.kill_wait &&
+    return again && signal == SIGTERM && stop_signal_ == SIGTERM && plan_.kill_wait &&
            !plan_.slurm_job_id.empty() && state_ == JobState::stopping;
 }
 
@@ -252,13 +250,12 @@ void JobSupervisor::kill_ranks() {
 }
 
 void JobSupervisor::give_up() {
-    outcome_.ranks_hang = true;
+    hung_ = true;
+    end_generation();
     finish();
 }
 
 void JobSupervisor::wait_to_restart() {
-    ++restarts_;
-    ++generation_number_;
     wait_then(next_ ? next_->delay : plan_.spec.restart.backoff, JobEvent::wait_over);
 }
 
@@ -297,7 +294,6 @@ void JobSupervisor::on(int node, control::StartFailed&& failed) {
 
 void JobSupervisor::cannot_start(int rank, int exit_code, const std::string& what,
                                  const std::string& hint, bool restart_helps) {
-    outcome_.cannot_start_code = exit_code;
     ended_by_ = judge_start({.rank = rank,
                              .exit_code = exit_code,
                              .node = {},
@@ -330,13 +326,14 @@ JobEvent JobSupervisor::event_of(const EndRecord& record) const {
 }
 
 Decision JobSupervisor::decide_on(const EndRecord& record) const {
-    Situation situation{.record = record,
-                        .generation = generation_number_,
-                        .now = std::chrono::system_clock::now(),
-                        .step = record.step,
-                        .has_saved = tally_ && tally_->checkpoint_step().has_value(),
-                        .ran = tally_ ? since(tally_->begun()) : std::chrono::milliseconds(0),
-                        .input_spent = input_spent_};
+    Situation situation{
+        .record = record,
+        .generation = generation_number_,
+        .now = std::chrono::system_clock::now(),
+        .step = record.step,
+        .has_saved = (tally_ ? tally_->checkpoint_step() : checkpoint_step_).has_value(),
+        .ran = tally_ ? since(tally_->begun()) : std::chrono::milliseconds(0),
+        .input_spent = input_spent_};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))
             if (end.last_step && (!situation.step || *situation.step < *end.last_step))
@@ -344,25 +341,16 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
     return restart_book_.decide(situation);
 }
 
-// A stop or a lost node that came meanwhile stays what it is.
+// A stop or a lost node that came meanwhile comes instead of the restart: see
+// report_end_before_start().
 void JobSupervisor::settle(const EndRecord& record) {
-    next_ = decide_on(record);
+    ended_by_ = hung_ ? with_processes_left(record) : record;
+    next_ = decide_on(*ended_by_);
     const bool restart = next_->action == RestartAction::restart;
     if (!restart)
         dispatch(JobEvent::no_restart);
-    else if (asked_to_stop_.empty() && !outcome_.lost_node)
+    else if (!is_ended_from_outside())
         dispatch(JobEvent::restart_after_all);
-    outcome_.requeue = next_->action == RestartAction::requeue;
-    // A stop whose sender is not known may be a preemption's.
-    outcome_.may_requeue = record.cause == Cause::cancelled
-                               ? !plan_.spec.restart.on.contains(Cause::cancelled)
-                               : outcome_.requeue;
-    if (restart && state_ != JobState::restarting)
-        next_->action = next_->end.action = RestartAction::stop;
-    if (!wants_restarts(plan_.spec.restart) && !outcome_.requeue)
-        return;
-    if (const std::string lost = restart_book_.note(*next_); !lost.empty())
-        report(WarningRaised{lost});
 }
 
 void JobSupervisor::on(int node, control::RanksEnded&& ended) {
@@ -375,15 +363,15 @@ void JobSupervisor::on(int node, control::RanksEnded&& ended) {
 
 // A scheduler signals all agents alike: only a node that has said it before says it again.
 void JobSupervisor::on(int node, control::StopAsked&& asked) {
-    if (asked.signal == control::kParentGone && !outcome_.stop_signal)  // the ranks may save
+    if (asked.signal == control::kParentGone && !stop_signal_)  // the ranks may save
         return lose(node, JobEvent::stop_asked, kParentGoneReason);
     if (asked.signal == SIGKILL) {
-        outcome_.keeper_gone = true;
+        keeper_gone_ = keeper_gone_ || !is_ended_from_outside();
         return dispatch(JobEvent::keeper_gone);
     }
     const bool again = !asked_to_stop_.insert(node).second;
-    if (state_ != JobState::failing && !outcome_.stop_signal)
-        outcome_.stop_signal = asked.signal, time_left_at_stop_ = stop_planner_.time_left();
+    if (!is_ended_from_outside())
+        stop_signal_ = asked.signal, time_left_at_stop_ = stop_planner_.time_left();
     stop_planner_.stop_asked();
     if (is_schedulers_last_term(asked.signal, again)) {
         const auto most = stop_planner_.grace_within(*plan_.kill_wait);
@@ -459,8 +447,8 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
     if (!given_up_.insert(node).second)
         return;
     lost_.push_back(announce_lost(roster_, node, why, since(started_at_)));
-    if (!outcome_.lost_node)
-        outcome_.lost_node = name_of(node), why_lost_ = why;
+    if (!is_ended_from_outside())
+        lost_node_ = name_of(node), why_lost_ = why;
     if (!tally_ || !tally_->first_failure())
         failed_at_ = steady_clock::now();
     stop_reason_ = name_of(node) + " was lost";
@@ -472,50 +460,89 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
 void JobSupervisor::end_generation_if_over() {
     if (!tally_ || !tally_->all_ended())
         return;
-    timer_.cancel();
-    if (tally_->checkpoint_step())
-        checkpoint_step_ = tally_->checkpoint_step();
-    outcome_.has_checkpoint = checkpoint_step_.has_value();
-    outcome_.every_rank_exited_zero = tally_->every_rank_exited_zero();
-    show_warnings();
-    report_lost();
-    if (tally_->first_failure())
-        report_failure();
-    report_end();
-    tally_.reset();
+    end_generation();
     dispatch(JobEvent::all_ended);
 }
 
-// What ended it first: a lost node takes its ranks along, and theirs.
+void JobSupervisor::end_generation() {
+    if (!tally_)
+        return;
+    timer_.cancel();
+    if (tally_->checkpoint_step())
+        checkpoint_step_ = tally_->checkpoint_step();
+    show_warnings();
+    report_lost();
+    if (ended_by_)  // a rank could not be started
+        settle(*ended_by_);
+    if (tally_->first_failure())
+        report_failure();
+    // A lost node takes its ranks along, and theirs; else a failure came before a stop.
+    if (!lost_node_.empty() || !ended_by_)
+        if (const auto record = judge_from_outside(true))
+            settle(*record);
+    report_end();
+    tally_.reset();
+    if (next_ && next_->action == RestartAction::restart)
+        ++generation_number_;
+}
+
 void JobSupervisor::report_end() {
-    GenerationEnded ended;
-    if (outcome_.lost_node)
-        ended.record = judge_lost_node(*outcome_.lost_node, why_lost_);
-    else if (ended_by_)  // a rank failed, or could not be started
-        ended.record = ended_by_;
-    else if (outcome_.keeper_gone)
-        ended.record = judge_agent_killed();
-    else if (outcome_.stop_signal)
-        ended.record = judge_this_stop();
-    if (ended.record && (!next_ || outcome_.lost_node))
-        settle(*ended.record);
-    if (ended.record) {
-        const bool stops = next_->action == RestartAction::requeue &&
-                           decide_exit(outcome_).code != exit_code::kRequeue;
-        ended.next = launcher::name_of(stops ? RestartAction::stop : next_->action);
+    GenerationEnded ended{.record = ended_by_};
+    if (ended_by_) {
+        ended.next = launcher::name_of(next_->action);
+        if (next_->action != RestartAction::restart)
+            ended.exit_code = decide_exit(&*ended_by_, next_->action).code;
+        // Where there is somebody who would.
+        if (next_->action == RestartAction::stop &&
+            (plan_.kill_wait || !plan_.slurm_job_id.empty()))
+            ended.no_requeue = ended_by_->no_requeue;
+        note_end();
     }
     report(std::move(ended));
 }
 
-EndRecord JobSupervisor::judge_this_stop() {
+// For the generations and requeues that follow.
+void JobSupervisor::note_end() {
+    if (!wants_restarts(plan_.spec.restart) && next_->action == RestartAction::stop)
+        return;
+    if (const std::string lost = restart_book_.note(*next_); !lost.empty())
+        report(WarningRaised{lost});
+}
+
+// A restart was decided, and something else came before it: that ended the generation which was
+// to be the next.
+void JobSupervisor::report_end_before_start() {
+    if (!next_ || next_->action != RestartAction::restart)
+        return;
+    if (const auto record = judge_from_outside(false)) {
+        settle(*record);
+        report_end();
+    }
+}
+
+// A generation that had not been started has no ranks that ended badly.
+std::optional<EndRecord> JobSupervisor::judge_from_outside(bool started) {
+    if (!lost_node_.empty())
+        return judge_lost_node(lost_node_, why_lost_, checkpoint_step_.has_value());
+    if (keeper_gone_)
+        return judge_agent_killed();
+    if (stop_signal_)
+        return judge_this_stop(!started || tally_->every_rank_exited_zero());
+    return std::nullopt;
+}
+
+EndRecord JobSupervisor::judge_this_stop(bool all_ended_well) {
     stop_planner_.stop();  // no generation follows; the scheduler's word may still be on its way
-    AskedToStop stop{.signal = *outcome_.stop_signal,
+    AskedToStop stop{.signal = *stop_signal_,
                      .under_scheduler = !plan_.slurm_job_id.empty(),
-                     .left = time_left_at_stop_};
+                     .left = time_left_at_stop_,
+                     .all_ended_well = all_ended_well,
+                     .has_checkpoint = checkpoint_step_.has_value()};
     if (time_limit_in_)
-        stop.told = Cause::time_limit, stop.told_by = outcome_.stop_words;
+        stop.told = Cause::time_limit, stop.told_by = stop.outcome = kBeforeTheLimit;
     else if (why_asked_)
-        stop.told = cause_of(why_asked_->origin), stop.told_by = why_asked_->evidence;
+        stop.told = cause_of(why_asked_->origin), stop.told_by = why_asked_->evidence,
+        stop.told_for_sure = why_asked_->origin != StopOrigin::requeued;
     return judge_stop(stop);
 }
 
@@ -537,12 +564,10 @@ void JobSupervisor::report_lost() {
 
 void JobSupervisor::report_failure() {
     GenerationVerdict verdict = judge_generation(*tally_, roster_, flight_, plan_.world_size);
-    const control::RankFailed& first = *verdict.first;
-    if (!outcome_.cannot_start_code)
-        outcome_.first_failure = verdict.end_that_counts;
-    outcome_.cannot_resume = first.record.vain == kSameCheckpoints;
-    ended_by_ = verdict.record;
-    settle(verdict.record);
+    if (!ended_by_) {  // else a rank could not be started, before that
+        settle(verdict.record);
+        verdict.record = *ended_by_;
+    }
     GenerationFailed failed = announce_failure(*tally_, std::move(verdict));
     failed.stopped_others_in = between(failed_at_, tally_->last_end());
     if (state_ == JobState::restarting)
@@ -555,6 +580,8 @@ void JobSupervisor::report_failure() {
     failed.restart_account = next_->account;
     failed.restart_delay = next_->delay;
     failed.no_restart = next_->why;
+    if (next_->action == RestartAction::restart && !failed.restart_number)
+        failed.no_restart = lost_node_.empty() ? "the job was stopped first" : stop_reason_;
     report(std::move(failed));
 }
 
@@ -563,7 +590,9 @@ void JobSupervisor::finish() {
     flight_.stop();
     stop_planner_.stop();
     show_warnings();
-    const ExitDecision decision = decide_exit(outcome_);
+    report_end_before_start();
+    const ExitDecision decision =
+        decide_exit(ended_by_ ? &*ended_by_ : nullptr, next_ ? next_->action : RestartAction::stop);
     report(JobEnded{.exit_code = decision.code,
                     .outcome = decision.outcome,
                     .restarts = restarts_,

@@ -85,9 +85,13 @@ private:
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
                       bool restart_helps);
     void end_generation_if_over();
+    void end_generation();
     void report_failure();
     void report_end();
-    EndRecord judge_this_stop();
+    void note_end();
+    void report_end_before_start();
+    std::optional<EndRecord> judge_from_outside(bool started);
+    EndRecord judge_this_stop(bool all_ended_well);
     void report_lost();
 
     void warn(int node, const std::string& text);
@@ -99,6 +103,9 @@ private:
     JobEvent event_of(const EndRecord& record) const;
     Decision decide_on(const EndRecord& record) const;
     void settle(const EndRecord& record);
+    bool is_ended_from_outside() const {
+        return stop_signal_ || !lost_node_.empty() || keeper_gone_;
+    }
 
     asio::io_context& io_;
     const LaunchPlan& plan_;
@@ -131,12 +138,17 @@ private:
     NodeWarnings warnings_;
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
     std::optional<std::int64_t> checkpoint_step_;
-    std::string why_lost_;                                   ///< of outcome_.lost_node
+    // From outside; of a stop, a lost node and a lost keeper the first alone:
+    std::optional<int> stop_signal_;
+    std::string lost_node_, why_lost_;
+    bool keeper_gone_ = false;
+    bool hung_ = false;  ///< processes of this generation do not end
     std::optional<std::chrono::seconds> time_left_at_stop_;  ///< of the allocation
     std::optional<StopKnown> why_asked_;                     ///< to stop, by the scheduler's word
-    std::optional<Decision> next_;       ///< after this generation, once it has ended
-    std::optional<EndRecord> ended_by_;  ///< this generation; nothing: it goes on, or has finished
-    JobOutcome outcome_;
+    /// Why the newest generation ended, and what follows: event, screen and exit code are made of
+    /// it. Nothing: it goes on, or every rank has finished.
+    std::optional<EndRecord> ended_by_;
+    std::optional<Decision> next_;
 };
 
 }  // namespace autolaunch::launcher

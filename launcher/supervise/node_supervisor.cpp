@@ -1,6 +1,7 @@
 #include "supervise/node_supervisor.hpp"
 
 #include "base/deadline.hpp"
+#include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/node_reports.hpp"

@@ -43,7 +43,14 @@ public:
     RankState state() const { return state_; }
     bool alive() const { return pid_ > 0 && state_ != RankState::ended; }
     pid_t pid() const { return pid_; }
-    void set_last_step(std::int64_t step) { last_step_ = step; }
+    void set_last_step(std::int64_t step) {
+        last_step_ = step;
+        last_step_at_ = std::chrono::steady_clock::now();
+    }
+    /// When it was reported; nothing: none was.
+    std::optional<std::chrono::steady_clock::time_point> last_step_at() const {
+        return last_step_at_;
+    }
     /// Only after its end.
     const RankExited& exited() const { return exited_; }
     /// The same: what it had started and left running.
@@ -61,6 +68,7 @@ private:
     std::function<void(RankProcess&)> on_end_;
     std::chrono::steady_clock::time_point started_at_;
     std::optional<std::int64_t> last_step_;
+    std::optional<std::chrono::steady_clock::time_point> last_step_at_;
     RankExited exited_;
     std::vector<std::string> left_running_;
 };

@@ -45,6 +45,12 @@ StopPlanner::StopPlanner(asio::io_context& io, const LaunchPlan& plan, StopFacts
       facts_(facts),
       callbacks_(std::move(callbacks)),
       end_time_(io, plan, [this](const JobTimes& times) { on_times(times); }),
+      inquiry_(io, plan.slurm_job_id,
+               {.waited =
+                    [this](std::chrono::seconds waited) {
+                        callbacks_.report(QueueTimeKnown{.waited = waited});
+                    },
+                .over_time = [this](std::chrono::minutes over) { on_over_time(over); }}),
       moment_(io),
       wait_(io),
       reservations_wait_(io),
@@ -109,7 +115,19 @@ void StopPlanner::record() {
     }
 }
 
-void StopPlanner::on_times(const JobTimes& times) {
+// What was known until now was the limit alone.
+void StopPlanner::on_over_time(std::chrono::minutes over) {
+    over_time_ = over;
+    if (over.count() == 0 || !ends_at_ || stopping_)
+        return;
+    *ends_at_ += over;
+    callbacks_.report(announce_change(ends_at_, over));
+    set_last_moment();
+}
+
+void StopPlanner::on_times(JobTimes times) {
+    if (times.ends_at)
+        *times.ends_at += over_time_;
     const bool changed = times.answered && told_limit_ &&
                          (times.ends_at.has_value() != ends_at_.has_value() ||
                           (ends_at_ && (*times.ends_at - *ends_at_ >= kChange ||
@@ -120,7 +138,7 @@ void StopPlanner::on_times(const JobTimes& times) {
         for (Happening& known : announce_times(plan_, times))
             callbacks_.report(std::move(known));
     if (changed)
-        callbacks_.report(announce_change(ends_at_));
+        callbacks_.report(announce_change(ends_at_, over_time_));
     look_for_maintenance();
     if (!std::exchange(confirming_, false))
         return set_last_moment();
@@ -197,6 +215,7 @@ void StopPlanner::stop_asked() {
     moment_.cancel();
     before_maintenance_.cancel();
     end_time_.stop();
+    inquiry_.stop();
     reservations_wait_.stop();
     reservations_.reset();
     if (!plan_.slurm_job_id.empty())
@@ -234,6 +253,7 @@ void StopPlanner::explain() {
 
 void StopPlanner::stop() {
     end_time_.stop();
+    inquiry_.stop();
     moment_.cancel();
     before_maintenance_.cancel();
     reservations_wait_.stop();

@@ -6,6 +6,7 @@
 #include "stopping/stop_budget.hpp"
 #include "supervise/command_wait.hpp"
 #include "supervise/job_end_time.hpp"
+#include "supervise/slurm_inquiry.hpp"
 #include "supervise/stop_facts.hpp"
 
 #include <asio/io_context.hpp>
@@ -42,7 +43,10 @@ public:
     /// What the saves of earlier starts tell of a stop, once.
     void say_budget();
     /// All ranks run.
-    void ranks_run() { end_time_.find_out(); }
+    void ranks_run() {
+        end_time_.find_out();
+        inquiry_.begin();
+    }
     /// A stop signal has come: nothing is asked for any more but why it came.
     void stop_asked();
     /// The job is over. Waits a moment for that answer. Again: does nothing.
@@ -58,7 +62,8 @@ public:
 
 private:
     StopTimes times() const;
-    void on_times(const JobTimes& times);
+    void on_times(JobTimes times);
+    void on_over_time(std::chrono::minutes over);
     void on_save();
     void set_last_moment();
     std::optional<std::chrono::system_clock::time_point> last_moment() const;
@@ -72,6 +77,8 @@ private:
     StopFacts& facts_;
     Callbacks callbacks_;
     JobEndTime end_time_;
+    SlurmInquiry inquiry_;
+    std::chrono::minutes over_time_{0};  ///< that Slurm lets the job run on after its limit
     asio::steady_timer moment_;
     std::optional<SlurmCommand> question_, reservations_;
     CommandWait wait_, reservations_wait_;
@@ -79,7 +86,7 @@ private:
     std::optional<Maintenance> maintenance_;  ///< the newest that was told
     std::optional<std::chrono::system_clock::time_point> ends_at_;
     std::optional<StopKnown> early_;  ///< an answer that may change: Slurm is asked again
-    bool confirming_ = false;  ///< the moment has come: Slurm is asked once more
+    bool confirming_ = false;         ///< the moment has come: Slurm is asked once more
     bool stopping_ = false, told_limit_ = false, cannot_record_ = false;
     int asked_ = 0;  ///< how often, why a stop signal came
     std::string budget_said_;

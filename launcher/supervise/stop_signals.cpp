@@ -18,10 +18,6 @@ std::vector<int> stop_signals(const JobSpec& spec) {
                                      : spec.stop_signals;
 }
 
-bool sent_by_a_person(int signal) {
-    return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP;
-}
-
 int own_stop_signal(const JobSpec& spec) {
     const std::string& name = spec.restart.stop_signal;
     return name == "usr1"   ? SIGUSR1

@@ -10,8 +10,6 @@ namespace autolaunch::launcher {
 std::vector<int> stop_signals(const JobSpec& spec);
 /// restart.stop_signal; 0: it is SIGTERM.
 int own_stop_signal(const JobSpec& spec);
-/// The others come from a scheduler that wants its node back.
-bool sent_by_a_person(int signal);
 bool stops_the_job(const JobSpec& spec, int signal);
 /// So a rank ends that one of them has reached.
 bool looks_like_a_stop(const RankExited& ended, const JobSpec& spec);

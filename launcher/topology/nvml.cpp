@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <map>
+#include <thread>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -129,7 +130,102 @@ public:
         return all;
     }
 
+    std::string follow_events(const std::vector<std::string>& bdfs, std::chrono::milliseconds pause,
+                              const std::function<bool(const NvmlEvent&)>& on_event) override {
+        std::vector<Followed> gpus = find(bdfs);
+        if (gpus.empty())
+            return "the driver knows none of these GPUs";
+        EventSet set = nullptr;
+        Return result = library_->call({"nvmlEventSetCreate"}, &set);
+        if (result != kSuccess)
+            return "nvmlEventSetCreate: " + library_->error_text(result);
+        for (const Followed& gpu : gpus)
+            register_events(gpu.handle, set);
+        for (bool wanted = true; wanted;) {
+            EventData event = {};
+            const auto ms = static_cast<unsigned>(pause.count());
+            result = library_->call({"nvmlEventSetWait_v2", "nvmlEventSetWait"}, set, &event, ms);
+            if (result == kSuccess)
+                wanted = tell(event, gpus, on_event);
+            else if (result != kTimeout && result != kGpuIsLost)
+                break;
+            wanted = wanted && look(gpus, on_event);
+            if (result == kGpuIsLost)
+                std::this_thread::sleep_for(pause);  // it is said at once, again and again
+        }
+        library_->call({"nvmlEventSetFree"}, set);
+        const bool ended_here = result == kSuccess || result == kTimeout || result == kGpuIsLost;
+        return ended_here ? "" : "nvmlEventSetWait: " + library_->error_text(result);
+    }
+
 private:
+    struct Followed {
+        Device handle = nullptr;
+        std::string bdf;
+        unsigned long long slowed = 0;  ///< reasons that were told
+        bool lost = false;
+    };
+
+    std::vector<Followed> find(const std::vector<std::string>& bdfs) const {
+        unsigned count = 0;
+        std::vector<Followed> found;
+        library_->call({"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}, &count);
+        for (unsigned index = 0; index < count; ++index) {
+            Device handle = nullptr;
+            PciInfo pci = {};
+            if (library_->call({"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
+                               index, &handle) != kSuccess ||
+                library_->call(
+                    {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"},
+                    handle, &pci) != kSuccess)
+                continue;
+            if (std::find(bdfs.begin(), bdfs.end(), to_bdf(pci)) != bdfs.end())
+                found.push_back({handle, to_bdf(pci)});
+        }
+        return found;
+    }
+
+    // A GPU without ECC has no such events, and takes a registration of all or of none.
+    void register_events(Device handle, EventSet set) const {
+        if (library_->call({"nvmlDeviceRegisterEvents"}, handle, kXid | kDoubleBitEcc, set) !=
+            kSuccess)
+            library_->call({"nvmlDeviceRegisterEvents"}, handle, kXid, set);
+    }
+
+    static bool tell(const EventData& event, const std::vector<Followed>& gpus,
+                     const std::function<bool(const NvmlEvent&)>& on_event) {
+        const auto gpu = std::find_if(gpus.begin(), gpus.end(), [&](const Followed& followed) {
+            return followed.handle == event.device;
+        });
+        const std::string bdf = gpu == gpus.end() ? std::string() : gpu->bdf;
+        if (event.type == kXid)
+            return on_event({NvmlEvent::Kind::xid, bdf, event.data});
+        if (event.type == kDoubleBitEcc)
+            return on_event({NvmlEvent::Kind::double_bit_ecc, bdf, 0});
+        return true;
+    }
+
+    // For a GPU that is gone, and for one that is slowed down, there is no event.
+    bool look(std::vector<Followed>& gpus,
+              const std::function<bool(const NvmlEvent&)>& on_event) const {
+        bool wanted = true;
+        for (Followed& gpu : gpus) {
+            unsigned long long reasons = 0;
+            const Return result = library_->call({"nvmlDeviceGetCurrentClocksEventReasons",
+                                                  "nvmlDeviceGetCurrentClocksThrottleReasons"},
+                                                 gpu.handle, &reasons);
+            if (result == kGpuIsLost && !std::exchange(gpu.lost, true))
+                wanted = wanted && on_event({NvmlEvent::Kind::lost, gpu.bdf, 0});
+            if (result != kSuccess)
+                continue;
+            reasons &= kSoftwareThermal | kHardwareThermal | kPowerBrake;
+            if ((reasons & ~gpu.slowed) != 0)
+                wanted = wanted && on_event({NvmlEvent::Kind::slowed, gpu.bdf, reasons});
+            gpu.slowed |= reasons;
+        }
+        return wanted;
+    }
+
     NvmlDevice describe(Device handle, const Wanted& wanted) const {
         NvmlDevice device;
         PciInfo pci = {};

@@ -1,5 +1,7 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +56,19 @@ struct NvmlDevice {
     std::vector<Link> nvlinks = {};  ///< to other GPUs or to switches, by peer
 };
 
+/// What happened to a GPU.
+struct NvmlEvent {
+    enum class Kind {
+        xid,             ///< `number` is its own
+        double_bit_ecc,  ///< an uncorrectable error of its memory
+        lost,            ///< it fell off the bus
+        slowed,          ///< `number`: the clock event reasons that cooling and power supply have
+    } kind = Kind::xid;
+    std::string bdf;
+    std::uint64_t number = 0;
+    bool operator==(const NvmlEvent&) const = default;
+};
+
 /// NVIDIA's management library, loaded with dlopen when it is asked for; it makes no CUDA context.
 /// Loading takes tens of milliseconds, or seconds without the persistence daemon: never in the way
 /// of a launch that does not need it.
@@ -77,6 +92,12 @@ public:
     };
     /// All GPUs of the machine or the container, by PCI address.
     virtual std::vector<NvmlDevice> devices(const Wanted& wanted) = 0;
+    /// Tells what happens to the GPUs at these addresses from now on, until `on_event` returns
+    /// false. `pause`: how often it is looked for what the driver has no events for. Returns why it
+    /// cannot be told; empty: `on_event` ended it.
+    virtual std::string follow_events(const std::vector<std::string>& bdfs,
+                                      std::chrono::milliseconds pause,
+                                      const std::function<bool(const NvmlEvent&)>& on_event) = 0;
 };
 
 }  // namespace autolaunch::launcher

@@ -86,6 +86,21 @@ static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value) == 32);
 // links that went into recovery.
 constexpr unsigned kFieldReceiveErrors = 208, kFieldRecoveryEvents = 215;
 
+using EventSet = struct EventSetHandle*;
+
+/// nvmlEventData_t; the call without _v2 ends before `gpu_instance`.
+struct EventData {
+    Device device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(EventData) == 32 && offsetof(EventData, data) == 16);
+constexpr unsigned long long kDoubleBitEcc = 2, kXid = 8;  // of `type`
+constexpr Return kTimeout = 10, kGpuIsLost = 15;
+// Of the clock event reasons: what cools or feeds the GPU is at its limit. Software's own limit of
+// power is how GPUs work.
+constexpr unsigned long long kSoftwareThermal = 0x20, kHardwareThermal = 0x40, kPowerBrake = 0x80;
+
 constexpr unsigned kMostLinks =
     64;  // nvml.h says 36 today; a link that is not there answers with an error
 constexpr int kRemoteGpu = 0, kRemoteSwitch = 2;

@@ -54,8 +54,8 @@ lints 64 --kind yaml runs.sh
 contains "the kinds" out.log "gres.conf"
 lints 64 --rules runs.sh
 lints 64 --markdown runs.sh
-lints 64 runs.sh --json
-contains "the order" out.log "options come before the files"
+lints 64 runs.sh --jsn
+contains "options behind the files are options" out.log "did you mean --json?"
 lints 66 nowhere.sh
 lints 66 .
 lints 66 --slurm-conf nowhere.conf runs.sh

@@ -155,7 +155,8 @@ def of_slurm(work, table, sleeper):
     if table.wants("slurm requeued by an operator"):
         job = Job(work, "requeued", sleeper, batch=["--requeue"]).ready()
         on("head", "scontrol", "requeue", job.number)
-        table.add("slurm requeued by an operator", "cancelled", "", job.screen())
+        # Slurm shows the same of a preemption without GraceTime: it is told as possible.
+        table.add("slurm requeued by an operator", "preempted", "", job.screen())
         on("head", "scancel", job.number)
     if table.wants("slurm preempted"):
         job = Job(work, "preempted", sleeper, batch=["--exclusive", "-p", "low", "--requeue"]).ready()

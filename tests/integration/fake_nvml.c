@@ -27,6 +27,9 @@
  *   fabric 3 0 00112233445566778899aabbccddeeff 7 2      state, status, cluster UUID, clique, health mask
  *   link 0000:18:00.0 gpu 5          an active NVLink: other end's address (- where hidden), gpu or switch, errors
  *   link5 - switch 5                 the same of NVLink 5: the errors are told by fields
+ *   event 8 79                       an event of this type (8: Xid, 2: double-bit ECC), and its data; each is told once
+ *   no_ecc_events                    registering for another type than 8 fails
+ *   falls_off                        its clocks answer that the GPU is lost
  */
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +38,7 @@
 #include <unistd.h>
 
 enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, MISSING = 13, VERSION = 25 };
-enum { MOST_GPUS = 16, MOST_PARTS = 8, MOST_PROCESSES = 256, MOST_LINKS = 36, MOST_LACKS = 16 };
+enum { MOST_GPUS = 16, MOST_PARTS = 8, MOST_PROCESSES = 256, MOST_LINKS = 36, MOST_LACKS = 16, MOST_EVENTS = 8 };
 
 typedef struct {
     char uuid[96], name[96];
@@ -57,6 +60,8 @@ typedef struct Gpu {
     int lost, mig, has_remap, has_ecc, has_clocks, has_pcie, has_mode, has_fabric;
     unsigned remap[2], pcie[4], mode;
     unsigned long long ecc, clocks;
+    int event_count, no_ecc_events, falls_off;
+    unsigned long long registered, events[MOST_EVENTS][2];
     int part_count, link_count;
     Part parts[MOST_PARTS];
     unsigned fabric_state, clique, health;
@@ -109,6 +114,11 @@ static void read_gpu_line(Gpu* gpu, const char* line) {
     if (sscanf(line, "clocks %llu", &gpu->clocks) == 1) gpu->has_clocks = 1;
     if (sscanf(line, "pcie %u %u %u %u", &gpu->pcie[0], &gpu->pcie[1], &gpu->pcie[2], &gpu->pcie[3]) == 4)
         gpu->has_pcie = 1;
+    if (strcmp(line, "no_ecc_events") == 0) gpu->no_ecc_events = 1;
+    if (strcmp(line, "falls_off") == 0) gpu->falls_off = 1;
+    if (gpu->event_count < MOST_EVENTS &&
+        sscanf(line, "event %llu %llu", &gpu->events[gpu->event_count][0], &gpu->events[gpu->event_count][1]) == 2)
+        ++gpu->event_count;
     if (sscanf(line, "compute_mode %u", &gpu->mode) == 1) gpu->has_mode = 1;
     if (sscanf(line, "fabric %u %d %32s %u %u", &gpu->fabric_state, &gpu->fabric_status, gpu->cluster, &gpu->clique,
                &gpu->health) == 5)
@@ -240,6 +250,7 @@ EXPORT int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsi
 }
 EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
     const Gpu* gpu = as_gpu(device);
+    if (gpu && gpu->falls_off) return 15;
     NEED(gpu && gpu->has_clocks);
     *reasons = gpu->clocks;
     return SUCCESS;
@@ -299,8 +310,49 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses(void* device, unsigned* count, P
     return SUCCESS;
 }
 
+typedef struct {
+    void* device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+} EventData;
+EXPORT int nvmlEventSetCreate(void** set) {
+    NEED(gpu_count);
+    *set = gpus;
+    return SUCCESS;
+}
+EXPORT int nvmlEventSetFree(void* set) { return set == gpus ? SUCCESS : INVALID; }
+EXPORT int nvmlDeviceRegisterEvents(void* device, unsigned long long types, void* set) {
+    Gpu* gpu = as_gpu(device);
+    if (!gpu || set != gpus) return INVALID;
+    if (gpu->no_ecc_events && (types & ~8ull)) return NOT_SUPPORTED;
+    gpu->registered = types;
+    return SUCCESS;
+}
+/* The old structure ends before the instances. */
+static int wait_for_event(void* set, EventData* event, unsigned ms) {
+    if (set != gpus) return INVALID;
+    for (int i = 0; i < gpu_count; ++i)
+        for (int e = 0; e < gpus[i].event_count; ++e) {
+            unsigned long long* const next = gpus[i].events[e];
+            if (!next[0] || !(next[0] & gpus[i].registered)) continue;
+            event->device = &gpus[i];
+            event->type = next[0];
+            event->data = next[1];
+            next[0] = 0;
+            return SUCCESS;
+        }
+    usleep(ms * 1000);
+    return 10;
+}
+EXPORT int nvmlEventSetWait(void* set, EventData* event, unsigned ms) { return wait_for_event(set, event, ms); }
+
 #ifndef FAKE_NVML_OLD
 
+EXPORT int nvmlEventSetWait_v2(void* set, EventData* event, unsigned ms) {
+    NEED(1);
+    event->gpu_instance = event->compute_instance = 0xffffffff;
+    return wait_for_event(set, event, ms);
+}
 EXPORT int nvmlInit_v2(void) { return read_machine(); }
 EXPORT int nvmlDeviceGetCount_v2(unsigned* count) { return nvmlDeviceGetCount(count); }
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {

@@ -3,15 +3,21 @@
 
 #include "topology/nvml.hpp"
 #include "base/hash.hpp"
+#include "placement_watch/gpu_events.hpp"
+#include "processes.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <vector>
 
 namespace fs = std::filesystem;
 using namespace autolaunch;
@@ -243,4 +249,73 @@ TEST_CASE("this machine's driver, where it has one") {
         CHECK(gpu.uuid.starts_with("GPU-"));
         CHECK(gpu.memory_bytes > 0);
     }
+}
+
+namespace {
+
+const std::string kTroubled = R"(
+gpu 0000:17:00.0 GPU-a NVIDIA H100 80GB HBM3
+  clocks 72
+  event 8 31
+  event 8 79
+  event 2 0
+gpu 0000:18:00.0 GPU-b NVIDIA GeForce RTX 4090
+  no_ecc_events
+  event 2 0
+  event 8 48
+gpu 0000:81:00.0 GPU-c NVIDIA H100 80GB HBM3
+  event 8 13
+  falls_off
+)";
+using Kind = NvmlEvent::Kind;
+
+}  // namespace
+
+TEST_CASE("events of chosen GPUs, those that the driver has none for, too, each once") {
+    std::string library = kNew;
+    SUBCASE("new") {}
+    SUBCASE("old") { library = kOld; }
+    const FakeMachine machine(kTroubled, library);
+    REQUIRE_MESSAGE(machine.nvml, machine.why);
+    std::vector<NvmlEvent> seen;
+    const std::string why =
+        machine.nvml->follow_events({"0000:17:00.0", "0000:18:00.0"}, std::chrono::milliseconds(1),
+                                    [&](const NvmlEvent& event) {
+                                        seen.push_back(event);
+                                        return seen.size() < 5;
+                                    });
+    CHECK(why.empty());
+    std::sort(seen.begin(), seen.end(), [](const NvmlEvent& a, const NvmlEvent& b) {
+        return std::tie(a.bdf, a.kind, a.number) < std::tie(b.bdf, b.kind, b.number);
+    });
+    CHECK(seen == std::vector<NvmlEvent>{{Kind::xid, "0000:17:00.0", 31},
+                                         {Kind::xid, "0000:17:00.0", 79},
+                                         {Kind::double_bit_ecc, "0000:17:00.0", 0},
+                                         {Kind::slowed, "0000:17:00.0", 64},
+                                         {Kind::xid, "0000:18:00.0", 48}});
+}
+
+TEST_CASE("why events cannot be followed is told") {
+    const auto never = [](const NvmlEvent&) { return false; };
+    const FakeMachine lacking("lacks nvmlEventSetCreate\n" + kTroubled);
+    CHECK(lacking.nvml->follow_events({"0000:17:00.0"}, std::chrono::milliseconds(1), never)
+              .starts_with("nvmlEventSetCreate: "));
+    CHECK(lacking.nvml->follow_events({"0000:99:00.0"}, std::chrono::milliseconds(1), never) ==
+          "the driver knows none of these GPUs");
+}
+
+TEST_CASE("a process listens for a generation, and what it has heard is kept by GPU") {
+    const FakeMachine machine(kTroubled);
+    GpuEvents events({"0000:17:00.0", "0000:81:00.0"},
+                     {.pause = std::chrono::milliseconds(5), .library = kNew});
+    REQUIRE(events.pid() > 0);
+    CHECK(testing::eventually([&] { return events.of("0000:81:00.0").size() == 2; }));
+    const auto of_third = events.of("0000:81:00.0");
+    for (const NvmlEvent& event :
+         {NvmlEvent{Kind::xid, "0000:81:00.0", 13}, NvmlEvent{Kind::lost, "0000:81:00.0", 0}})
+        CHECK(std::count(of_third.begin(), of_third.end(), event) == 1);
+    CHECK(testing::eventually([&] { return events.of("0000:17:00.0").size() == 4; }));
+    CHECK(events.of("0000:18:00.0").empty());
+    CHECK(GpuEvents({}).pid() == -1);
+    CHECK(decode_gpu_events("0 79 x\n1\n9 1 x\n0 -1 x\n0 79").size() == 1);
 }

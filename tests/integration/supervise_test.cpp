@@ -294,6 +294,31 @@ TEST_CASE("a stop by signal ends with 128 + N and is not restarted") {
     CHECK(job.processes().empty());
 }
 
+TEST_CASE("a stop that comes instead of a restart is an end of its own, with its own code") {
+    Job job(1, {"checkpoint:3,exit:4"});
+    job.spec().restart.max_restarts = 3;
+    job.spec().restart.backoff = std::chrono::minutes(10);
+    int number = SIGINT, code = 130;
+    SUBCASE("a person's") {}
+    SUBCASE("a scheduler's: the checkpoint is there") { number = SIGTERM, code = 75; }
+    job.start();
+    REQUIRE(eventually([&] { return !job.events("generation_ended").empty(); }));
+    job.signal(number);
+    CHECK(job.wait() == code);
+    const auto ends = job.events("generation_ended");
+    REQUIRE(ends.size() == 2);
+    CHECK(ends[0].at("generation") == 0);
+    CHECK(ends[0].at("cause") == "program_error");
+    CHECK(ends[0].at("next") == "restart");
+    CHECK_FALSE(ends[0].contains("exit_code"));
+    CHECK(ends[1].at("generation") == 1);
+    CHECK(ends[1].at("cause") == "cancelled");
+    CHECK(ends[1].at("next") == (code == 75 ? "requeue" : "stop"));
+    CHECK(ends[1].at("exit_code") == code);
+    CHECK(job.only("job_ended").at("exit_code") == code);
+    CHECK(job.only("job_ended").at("restarts") == 0);
+}
+
 TEST_CASE("ranks get the signal that stops the job, then SIGTERM, then SIGKILL") {
     Job job(1, {});
     job.plan().ranks[0].argv = {"/bin/sh", "-c",
@@ -642,8 +667,7 @@ TEST_CASE("before the allocation ends, ranks that have saved are asked to stop i
     Job job(2, {"train-with-saves:0.1"});
     job.plan().ends_at = std::chrono::system_clock::now() + std::chrono::seconds(12);
     CHECK(job.run_to_end() == 75);
-    CHECK(job.only("job_ended").at("outcome") ==
-          "stopped before the time limit, can go on from a checkpoint");
+    CHECK(job.only("job_ended").at("outcome") == "stopped before the time limit, to be requeued");
     const json asked = job.only("stop_requested");
     CHECK(asked.at("reason").get<std::string>().starts_with("the time limit comes in "));
     CHECK(asked.at("grace_seconds") <= 12.0);

@@ -56,6 +56,51 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE(
+    "what the driver says of a rank's GPU: hardware's events are the cause, others are told") {
+    RankEnd rank = exited(1, {"RuntimeError: CUDA error: unspecified launch failure"});
+    rank.gpu_troubles = {{GpuTrouble::Kind::xid, 79, "Xid 79"},
+                         {GpuTrouble::Kind::xid, 31, "Xid 31"}};
+    check(rank, Cause::gpu, Certainty::certain, "Xid 79");
+    rank.gpu_troubles = {{GpuTrouble::Kind::lost, 0, "it has fallen off the bus"}};
+    check(rank, Cause::gpu, Certainty::certain, "it has fallen off the bus");
+    RankEnd wrong = exited(1, {"ValueError: bad"});
+    wrong.gpu_troubles = {{GpuTrouble::Kind::xid, 31, "Xid 31"},
+                          {GpuTrouble::Kind::slowed, 0, "it was slowed down: too hot"}};
+    check(wrong, Cause::program_error, Certainty::certain, "ValueError: bad");
+    CHECK(contains(judge(wrong).evidence.back(), "its GPU: it was slowed down: too hot"));
+}
+
+TEST_CASE("a link that went down is why others could not be reached, and no reason for the rest") {
+    const Lines down{"mlx5_0 port 1 is DOWN"};
+    RankEnd follower = exited(1, {"RuntimeError: Connection reset by peer"});
+    follower.ports_down = down;
+    check(follower, Cause::network, Certainty::likely);
+    CHECK_FALSE(judge(follower).follows);
+    CHECK(told(follower) == "mlx5_0 port 1 is DOWN: up when the ranks were started");
+    RankEnd wrong = exited(1, {"ValueError: bad"});
+    wrong.ports_down = down;
+    check(wrong, Cause::program_error, Certainty::certain, "ValueError: bad");
+    CHECK(contains(judge(wrong).evidence.back(), "mlx5_0 port 1 is DOWN"));
+}
+
+TEST_CASE("of a rank that could not say anything itself it is told what it did last") {
+    const std::string seen = "last seen: it reported step 7 0.2 s before";
+    for (const int signal : {SIGKILL, SIGSEGV}) {
+        RankEnd rank = killed(signal);
+        rank.last_moment = seen;
+        CHECK(judge(rank).evidence.back() == seen);
+    }
+    RankEnd memory = killed(SIGKILL);
+    memory.oom_kills = 1;
+    memory.last_moment = seen;
+    CHECK(judge(memory).evidence.back() == seen);
+    RankEnd spoke = exited(1, {"ValueError: bad"});
+    spoke.last_moment = seen;
+    for (const std::string& sentence : judge(spoke).evidence)
+        CHECK(sentence != seen);
+}
+
 TEST_CASE("causes and certainties have names, and no other names") {
     std::set<std::string_view> names;
     for (const Cause cause : all_causes()) {

@@ -105,6 +105,23 @@ TEST_CASE("subcommands") {
     CHECK(parse({"-c", "f.yaml", "--", "validate"}).program == Words{"validate"});
 }
 
+TEST_CASE("what starts no program takes options in any order") {
+    const CommandLine lint = parse({"lint", "a.sh", "--json", "b.sh", "--slurm-conf", "s.conf"});
+    CHECK(lint.program == Words{"a.sh", "b.sh"});
+    CHECK(lint.json);
+    CHECK(lint.slurm_conf == "s.conf");
+    CHECK(parse({"lint", "a.sh", "--", "--json"}).program == Words{"a.sh", "--json"});
+    CHECK(parse({"lint", "a.sh", "KEY=VALUE"}).program == Words{"a.sh", "KEY=VALUE"});
+    CHECK(parse({"validate", "f.yaml", "--json", "a.b=1"}).json);
+    CHECK(parse({"topo", "f.xml", "--svg"}).svg);
+    CHECK(parse({"report", "runs/a", "--json", "runs/b"}).program == Words{"runs/a", "runs/b"});
+    CHECK(parse({"ckpt", "show", "d", "--tensors"}).checkpoints.paths == Words{"d"});
+    CHECK(parse({"doctor", "-c", "f", "a.b=1", "--json"}).overrides == Words{"a.b=1"});
+    CHECK(contains(usage_error_of({"doctor", "a.b=1"}), "doctor takes options and KEY=VALUE only"));
+    CHECK(contains(usage_error_of({"lint", "a.sh", "--jsn"}), "did you mean --json?"));
+    CHECK(parse({"plan", "x", "--json"}).program == Words{"x", "--json"});  // the program's
+}
+
 TEST_CASE("unknown options name the nearest one; values must be there") {
     CHECK(usage_error_of({"--nprok-per-node", "4", "x"}) ==
           "--nprok-per-node: unknown option; did you mean --nproc-per-node?");

@@ -4,11 +4,13 @@
 #include "flight/flight_recorder.hpp"
 #include "flight_view/flight_json.hpp"
 #include "flight_view/flight_lines.hpp"
+#include "flight_view/last_call.hpp"
 #include "flight_view/rank_recorders.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -395,4 +397,19 @@ TEST_CASE("what no recorder says is dropped before it is looked at") {
     CHECK_FALSE(lines_of(ranks).empty());
     std::swap(ranks[0], ranks[1]);
     CHECK_FALSE(lines_of(ranks).empty());
+}
+
+TEST_CASE("what a rank did last: the newest call that it was in, else the newest that was over") {
+    using std::chrono::seconds;
+    flight::RecordedRank rank;
+    CHECK(last_call(rank, seconds(0)).empty());
+    rank.groups = {group(0, 2,
+                         {call(Kind::all_reduce, 1, State::finished, 9),
+                          call(Kind::all_gather, 2, State::finished, 5)}),
+                   group(0, 2, {call(Kind::barrier, 1, State::finished, 7)}, "tp", 8)};
+    CHECK(last_call(rank, seconds(1)) ==
+          "behind all_gather #2 (4 MiB, h.0 gradients), which was over 3 s before");
+    rank.groups[1].calls.push_back(call(Kind::barrier, 2, State::started, 8, 0, ""));
+    CHECK(last_call(rank, seconds(1)) == "inside tp: barrier #2 since 7 s");
+    CHECK(last_call(rank, seconds(20)).ends_with("since 0 us"));  // clocks differ
 }

@@ -136,7 +136,9 @@ TEST_CASE("what cannot be understood is a gap that has a name") {
     builder.line(R"({"event":"step"})");
     builder.line(R"({"time":"2026-01-31T12:00:00.042Z","generation":0,"event":"of_next_year"})");
     builder.line(line(5000, 1, WarningRaised{"3 events are missing here: cannot write"}));
-    builder.torn_line("{\"tim");
+    builder.torn_line("events.jsonl", "{\"tim");
+    builder.begin_node(1, "events.node-1.jsonl");
+    builder.node_line(R"({"event":"rank_exited"})");
     builder.plan("plan.json", R"({"format":2})");
     builder.plan("plan.node-1.json", "no JSON");
     builder.certificate("exit.json", R"({"format":1})");
@@ -148,8 +150,54 @@ TEST_CASE("what cannot be understood is a gap that has a name") {
     for (const char* part :
          {"2 lines cannot be understood", "\"of_next_year\" are not known", "3 events are missing",
           "ends within a line", "plan.json: its format 2", "plan.node-1.json is not",
-          "exit.json is not"})
+          "exit.json is not", "events.node-1.jsonl has lines"})
         CHECK(all.find(part) != std::string::npos);
+}
+
+TEST_CASE("ranks of other nodes are known by the files of their nodes") {
+    RecordBuilder builder = trained("node1");
+    builder.begin_node(1, "events.node-1.jsonl");
+    builder.node_line(line(300, 1, RankStarted{.rank = 9, .local_rank = 1, .pid = 812, .gpu = 1}));
+    builder.node_line(line(400, 1,
+                           StepReported{.rank = 9,
+                                        .step = 900'000,
+                                        .total_steps = {},
+                                        .tokens = {},
+                                        .loss = {},
+                                        .seconds = {}}));
+    RankExited end;
+    end.rank = 9;
+    end.signal = 11;
+    builder.node_line(line(500, 1, end));
+    builder.node_line(line(600, 1, HeadLost{"node1", "it has fallen silent"}));
+    const RunRecord record = builder.take();
+    const auto rank = std::find_if(record.ranks.begin(), record.ranks.end(),
+                                   [](const RecordRank& known) { return known.rank == 9; });
+    REQUIRE(rank != record.ranks.end());
+    CHECK(rank->pid == 812);
+    CHECK(rank->gpu == 1);
+    CHECK(rank->node == "node 1");
+    CHECK(rank->failed);
+    CHECK(rank->end.find("SIGSEGV") != std::string::npos);
+    CHECK(record.last_step < 900'000);
+    REQUIRE_FALSE(record.warnings.empty());
+    CHECK(record.warnings.back() == "node 1 lost the head, node1: it has fallen silent");
+}
+
+TEST_CASE("time in the queue comes before the first start, in the ledger and in the timeline") {
+    RecordBuilder builder("/runs/1");
+    builder.line(line(100'000, 0, job_of(2)));
+    builder.line(line(100'200, 0, GenerationStarted{.generation = 0}));
+    builder.line(line(100'300, 0, QueueTimeKnown{.waited = std::chrono::seconds(60)}));
+    builder.line(line(100'300, 0, QueueTimeKnown{.waited = std::chrono::seconds(60)}));  // once
+    builder.line(line(101'000, 0, JobEnded{.exit_code = 0, .outcome = "succeeded"}));
+    const RunRecord record = builder.take();
+    CHECK(record.ledger.of(LedgerKind::queue) == 2 * 60'000);
+    CHECK(total_ms(record.ledger) == 2 * record.ledger.wall_ms);
+    REQUIRE_FALSE(record.spans.empty());
+    CHECK(record.spans.front().kind == LedgerKind::queue);
+    CHECK(record.spans.front().from == record.started);
+    CHECK(record.spans.front().to - record.spans.front().from == std::chrono::seconds(60));
 }
 
 TEST_CASE("why a generation ended is told by whoever knows causes") {

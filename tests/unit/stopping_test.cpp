@@ -1,11 +1,13 @@
 // Who stops a job, how long is left, what saves need, and whether it is requeued. The answers of
 // scontrol are those of a real Slurm 22.05, shortened.
 #include "stopping/maintenance.hpp"
+#include "stopping/over_time_limit.hpp"
 #include "stopping/requeue.hpp"
 #include "stopping/save_times.hpp"
 #include "stopping/scontrol_line.hpp"
 #include "stopping/slurm_job_record.hpp"
 #include "stopping/stop_budget.hpp"
+#include "supervise/job_end_time.hpp"
 
 #include <doctest/doctest.h>
 
@@ -54,6 +56,49 @@ TEST_CASE("what scontrol says of a job is read, of an array only the job's own l
     CHECK_FALSE(parse_slurm_job(kRunning, "1"));
     CHECK_FALSE(parse_slurm_job("", "10"));
     CHECK_FALSE(record(with(kRunning, "2026-11-23T12:41:40", "Unknown")).ends_at);
+}
+
+TEST_CASE("how long after its limit a job may run: the partition's word before the cluster's") {
+    const std::string partitions =
+        "PartitionName=main AllowGroups=ALL OverTimeLimit=NONE PreemptMode=OFF\n"
+        "PartitionName=over AllowGroups=ALL OverTimeLimit=3 PreemptMode=OFF\n"
+        "PartitionName=ever AllowGroups=ALL OverTimeLimit=UNLIMITED PreemptMode=OFF\n";
+    CHECK(partition_over_time(partitions, "over") == 3min);
+    CHECK(partition_over_time(partitions, "ever") == kEndlessOverTime);
+    CHECK_FALSE(partition_over_time(partitions, "main"));
+    CHECK_FALSE(partition_over_time(partitions, "ove"));
+    CHECK_FALSE(partition_over_time("", "over"));
+    const std::string config =
+        "MpiParams               = (null)\n"
+        "OverTimeLimit           = 2 min\n";
+    CHECK(cluster_over_time(config) == 2min);
+    CHECK(cluster_over_time(with(config, "2 min", "0 min")) == 0min);
+    CHECK(cluster_over_time(with(config, "2 min", "UNLIMITED")) == kEndlessOverTime);
+    CHECK_FALSE(cluster_over_time(with(config, "2 min", "-1 min")));
+    CHECK_FALSE(cluster_over_time("PriorityMaxAge = 1\nXOverTimeLimit = 3\n"));
+}
+
+TEST_CASE("behind its limit squeue has no number for a job that may run on") {
+    const system_clock::time_point now{1000h}, end = now - 30s;
+    CHECK(end_told(90s, "1:00", end, now) == now + 90s);
+    CHECK(end_told({}, "1:00", end, now) == end);
+    CHECK(end_told({}, "1:00", now + 1s, now) == now + 1s);  // rounded
+    CHECK_FALSE(end_told({}, "UNLIMITED", end, now));        // an operator's word
+    CHECK_FALSE(end_told({}, "366-00:00:00", now + 1h, now));
+    CHECK_FALSE(end_told({}, "1:00", {}, now));
+}
+
+TEST_CASE("time in the queue begins when Slurm might have started the job") {
+    const std::string times =
+        kRunning.substr(0, kRunning.size() - 1) +
+        " SubmitTime=2026-11-23T12:00:00 EligibleTime=2026-11-23T12:40:10 Partition=main\n";
+    CHECK(record(times).partition == "main");
+    CHECK(time_in_queue(record(times)) == 30s);
+    CHECK(time_in_queue(record(with(times, "Time=2026-11-23T12:40:10", "Time=Unknown"))) ==
+          40min + 40s);
+    CHECK(time_in_queue(
+              record(with(times, "Time=2026-11-23T12:40:10", "Time=2026-11-23T12:50:10"))) == 0s);
+    CHECK_FALSE(time_in_queue(record(kRunning)));
 }
 
 TEST_CASE("who stops the job, and how long it leaves") {

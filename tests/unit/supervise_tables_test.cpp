@@ -1,7 +1,9 @@
 // Every cell of the three tables of supervise, written out a second time, as words, and what is
 // decided beside them.
 
+#include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "restart_policy/decision.hpp"
 #include "supervise/evidence_message.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/generation_tally.hpp"
@@ -18,6 +20,7 @@
 #include <chrono>
 #include <csignal>
 #include <initializer_list>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -261,51 +264,65 @@ RankExited killed_by(int signal) {
     return exited;
 }
 
-JobOutcome stopped(int signal, bool all_zero, bool checkpoint) {
-    JobOutcome outcome;
-    outcome.stop_signal = signal;
-    outcome.every_rank_exited_zero = all_zero;
-    outcome.has_checkpoint = checkpoint;
-    return outcome;
+ExitDecision exit_of(const EndRecord& record) {
+    Situation situation;
+    situation.record = record;
+    return decide_exit(&record, decide({}, {}, situation).action);
+}
+
+EndRecord stopped(int signal, bool all_well, bool checkpoint, std::optional<Cause> told = {}) {
+    return judge_stop(
+        {.signal = signal, .told = told, .all_ended_well = all_well, .has_checkpoint = checkpoint});
 }
 
 }  // namespace
 
-TEST_CASE("the exit code is the first failing rank's") {
-    CHECK(decide_exit({}).code == 0);
-    CHECK(decide_exit({}).outcome == "succeeded");
-    JobOutcome outcome;
-    outcome.first_failure = exited_with(3);
-    CHECK(decide_exit(outcome).code == 3);
-    outcome.first_failure = killed_by(SIGSEGV);
-    CHECK(decide_exit(outcome).code == 139);
-    outcome.cannot_resume = true;
-    CHECK(decide_exit(outcome).code == exit_code::kCannotResume);
-    CHECK(decide_exit(outcome).outcome == "failed: cannot go on from its checkpoints");
-    outcome.lost_node = "node2";
-    CHECK(decide_exit(outcome).code == exit_code::kNoHost);
-    CHECK(decide_exit(outcome).outcome == "failed: node2 was lost");
-    outcome.has_checkpoint = true;  // other nodes can take it up
-    CHECK(decide_exit(outcome).code == exit_code::kRequeue);
-    CHECK(decide_exit(outcome).outcome == "failed: node2 was lost, can go on from a checkpoint");
-    outcome.cannot_start_code = exit_code::kNotFound;
-    CHECK(decide_exit(outcome).code == 127);
-    outcome.stop_signal = SIGTERM;
-    CHECK(decide_exit(outcome).code == 143);
-    outcome.ranks_hang = true;
-    CHECK(decide_exit(outcome).code == exit_code::kSystem);
-    CHECK(decide_exit(outcome).outcome == "failed: processes that hang in the kernel are left");
+TEST_CASE("the exit code and the outcome are the record's, of whatever cause") {
+    CHECK(decide_exit(nullptr, RestartAction::stop).code == 0);
+    CHECK(decide_exit(nullptr, RestartAction::stop).outcome == "succeeded");
+    EndRecord failure;
+    failure.cause = Cause::crash;
+    failure.exit_code = 139;
+    CHECK(exit_of(failure).code == 139);
+    CHECK(exit_of(failure).outcome == "failed");
+    CHECK(decide_exit(&failure, RestartAction::requeue).code == exit_code::kRequeue);
+    CHECK(decide_exit(&failure, RestartAction::requeue).outcome == "failed, to be requeued");
+    CHECK(exit_of(judge_lost_node("node2", "silent", false)).code == exit_code::kNoHost);
+    CHECK(exit_of(judge_lost_node("node2", "silent", false)).outcome == "failed: node2 was lost");
+    // Other nodes can take it up.
+    CHECK(exit_of(judge_lost_node("node2", "silent", true)).code == exit_code::kRequeue);
+    CHECK(exit_of(judge_agent_killed()).code == 137);
+    const EndRecord start = judge_start({.exit_code = 127, .node = {}, .what = "x", .hint = {}});
+    CHECK(exit_of(start).code == 127);
+    CHECK(exit_of(start).outcome == "failed to start");
+}
+
+TEST_CASE("what hangs in the kernel is neither restarted nor requeued, whatever ended it") {
+    for (const EndRecord& record :
+         {judge_lost_node("node2", "silent", true), stopped(SIGTERM, true, true)}) {
+        const EndRecord hung = with_processes_left(record);
+        CHECK(hung.cause == record.cause);
+        CHECK(exit_of(hung).code == exit_code::kSystem);
+        CHECK(exit_of(hung).outcome == "failed: processes that hang in the kernel are left");
+    }
 }
 
 TEST_CASE(
     "a stopped job asks to be requeued only when it can go on, and when a scheduler stopped it") {
-    CHECK(decide_exit(stopped(SIGTERM, true, true)).code == exit_code::kRequeue);
-    CHECK(decide_exit(stopped(SIGUSR1, true, true)).code == exit_code::kRequeue);
-    CHECK(decide_exit(stopped(SIGTERM, true, false)).code == 143);
-    CHECK(decide_exit(stopped(SIGTERM, false, true)).code == 143);
-    CHECK(decide_exit(stopped(SIGINT, true, true)).code == 130);
-    CHECK(decide_exit(stopped(SIGHUP, true, true)).code == 129);
-    CHECK(decide_exit(stopped(SIGTERM, false, false)).outcome == "stopped by SIGTERM");
+    CHECK(exit_of(stopped(SIGTERM, true, true)).code == exit_code::kRequeue);
+    CHECK(exit_of(stopped(SIGUSR1, true, true)).code == exit_code::kRequeue);
+    CHECK(exit_of(stopped(SIGTERM, true, true, Cause::preempted)).code == exit_code::kRequeue);
+    CHECK(exit_of(stopped(SIGTERM, true, true, Cause::cancelled)).code == 143);
+    CHECK(exit_of(stopped(SIGTERM, true, false)).code == 143);
+    CHECK(exit_of(stopped(SIGTERM, false, true)).code == 143);
+    CHECK(exit_of(stopped(SIGINT, true, true)).code == 130);
+    CHECK(exit_of(stopped(SIGHUP, true, true)).code == 129);
+    CHECK(exit_of(stopped(SIGTERM, false, false)).outcome == "stopped by SIGTERM");
+    RestartSpec never;
+    never.on[Cause::cancelled].action = RestartAction::stop;
+    Situation situation;
+    situation.record = stopped(SIGTERM, true, true);
+    CHECK(decide(never, {}, situation).action == RestartAction::stop);
 }
 
 TEST_CASE("an end that we asked for is no failure") {

@@ -8,6 +8,9 @@ SchedulerTimeSlice=5
 RequeueExit=99
 PartitionName=again Nodes=ALL PreemptMode=REQUEUE GraceTime=8
 PartitionName=gone Nodes=ALL PreemptMode=CANCEL GraceTime=8
+PartitionName=again-now Nodes=ALL PreemptMode=REQUEUE
+PartitionName=gone-now Nodes=ALL PreemptMode=CANCEL
+PartitionName=longer Nodes=ALL OverTimeLimit=1
 PartitionName=asleep Nodes=ALL PreemptMode=SUSPEND OverSubscribe=FORCE:1
 PartitionName=first Nodes=ALL PriorityTier=10 PreemptMode=OFF OverSubscribe=FORCE:1'
 start_cluster 2
@@ -43,7 +46,8 @@ test_the_head_requeues_once_and_a_cancelled_job_never() {
     eventually "generation 1" eval "grep -qs checkpoints/first <(events checkpoint | grep '\"generation\":1')"
     contains "the budget" batch.log "a save takes 0.5 s"
     cancelled "$job"
-    eventually "the last words" grep -q "not requeued by autolaunch: the job was cancelled" batch.log
+    eventually "the last words" grep -q "no requeue: it was cancelled" batch.log
+    contains "the code of a cancelled job, which has saved" run/events.jsonl '"event":"job_ended","exit_code":143'
     explained cancelled || fail "no word of scancel: $(events stop_explained)"
     expect "state" CANCELLED "$(job_field "$job" JobState)"
     expect "restarts" 1 "$(job_field "$job" Restarts)"
@@ -72,6 +76,48 @@ test_preemption_by_requeue_and_by_cancel() {
     eventually "both are requeued" eval "pending_again ${jobs[0]} && pending_again ${jobs[1]}"
     login scancel "$job" "${jobs[@]}"
     eventually "no job" no_jobs
+}
+# Slurm requeues such a job at once, or has set PreemptTime: KillWait is all that is left.
+test_preemption_without_grace_time() {
+    local mode jobs=() folder=$PWD
+    for mode in again gone; do
+        mkdir "$folder/$mode" && cd "$folder/$mode" || fail "no folder"
+        trainer 0.5 requeue
+        submit -N1 --exclusive -p "$mode-now" --requeue <<<'exec srun autolaunch --log-dir run -c train.yaml'
+        jobs+=("$job")
+        eventually "a save" eval "events checkpoint | grep -q first"
+    done
+    cd "$folder" || fail "no folder"
+    submit -N2 --exclusive -p first --time=5 <<<'sleep 1000'
+    for mode in again gone; do
+        cd "$folder/$mode" || fail "no folder"
+        eventually "the end" eval "events job_ended | grep -q '\"exit_code\":75'"
+        events generation_ended | grep -q '"cause":"preempted"' || fail "$mode: not preempted: $(events generation_ended)"
+        expect "the last save" 1 "$(events checkpoint | grep -c '/checkpoints/last')"
+    done
+    eventually "one requeued by Slurm, the other by its head" eval "pending_again ${jobs[0]} && pending_again ${jobs[1]}"
+    login scancel "$job" "${jobs[@]}"
+    eventually "no job" no_jobs
+}
+test_a_cancelled_step_is_never_requeued() { # Slurm sends SIGKILL at once: nobody can save, or say 75
+    trainer 0.5 requeue
+    submit -N2 --requeue <<<'exec srun autolaunch --log-dir run -c train.yaml'
+    eventually "steps of both nodes" steps_reported 2
+    login scancel "$job.0"
+    eventually "the end of job $job" job_ended "$job"
+    expect "restarts" 0 "$(job_field "$job" Restarts)"
+    expect "an end that was recorded" "" "$(events job_ended)"
+    local node # what SIGKILL to agents, keepers and guardians at once leaves
+    for node in node1 node2; do on $node autolaunch clean --job "$job" >>clean.log 2>&1 || fail "clean on $node"; done
+}
+test_how_long_slurm_lets_it_run() {
+    spec 2 "$misbehave" train:0
+    submit -N1 -n1 -c2 -p longer --time=1 <<<'exec srun autolaunch --log-dir run -c train.yaml'
+    eventually "the limit and a minute" eval "events time_limit_known | grep -q '\"over_time_seconds\":60'"
+    events time_limit_known | tail -n1 | grep -q '"seconds_left":1[0-2][0-9]' || fail "$(events time_limit_known)"
+    expect "time in the queue" 1 "$(events queue_time_known | grep -c '"waited_seconds":')"
+    cancelled "$job"
+    contains "the ledger has it" run/ledger.json '"queue": '
 }
 test_suspended_and_resumed() {
     spec 2 "$misbehave" train-with-saves:0.1
@@ -123,9 +169,9 @@ ended_within() { # SECONDS JOB
 test_time_limits() { # one that an operator extends, one that is shortened, one with --signal; side by side
     long "time limits" || return 0
     local kind folder=$PWD jobs=() options
-    for kind in longer shorter signal; do
+    for kind in longer shorter signal over; do
         mkdir "$folder/$kind" && cd "$folder/$kind" || fail "no folder"
-        case $kind in longer) options=(--time=1) ;; shorter) options=(--time=10) ;; *) options=(--time=2 --signal=TERM@60) ;; esac
+        case $kind in longer) options=(--time=1) ;; shorter) options=(--time=10) ;; over) options=(--time=1 -p longer) ;; *) options=(--time=2 --signal=TERM@60) ;; esac
         trainer "$([ "$kind" = signal ] && echo 8 || echo 1)"
         submit -N1 -n1 -c2 "${options[@]}" <<<'exec srun autolaunch --log-dir run -c train.yaml'
         jobs+=("$job")
@@ -141,6 +187,9 @@ test_time_limits() { # one that an operator extends, one that is shortened, one 
     cd "$folder/shorter" && ended_within 30 "${jobs[1]}"
     # It is asked again after a tenth of ten minutes: then the time is over, and Slurm's SIGTERM has come.
     expect "the last save" 1 "$(events checkpoint | grep -c '/checkpoints/last')"
+    cd "$folder/over" && ended_within 60 "${jobs[3]}"
+    contains "by ourselves" run/events.jsonl "stopped before the time limit"
+    events job_ended | grep -q '"ran_seconds":\(9[0-9]\|10[0-9]\|11[0-9]\)' || fail "not at the limit and a minute: $(events job_ended)"
     cd "$folder/signal" && ended_within 60 "${jobs[2]}"
     explained signal || fail "no word of --signal: $(events stop_explained)"
     expect "the last save, longer than KillWait" 1 "$(events checkpoint | grep -c '/checkpoints/last')"
