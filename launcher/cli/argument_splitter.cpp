@@ -67,7 +67,7 @@ std::string foreign_hint(const std::string& argument, const ForeignOptions& fore
     for (const std::string& known : {name, name.substr(0, 2)})
         if (const auto found = foreign.find(known); found != foreign.end())
             if (known.size() > 2 || !name.starts_with("--"))
-                return found->second;
+                return std::string(found->second);
     return {};
 }
 

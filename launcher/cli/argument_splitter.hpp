@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -11,7 +12,7 @@ struct OptionShape {
     bool takes_value = false;
 };
 /// What an option of another launcher is here: the error's hint.
-using ForeignOptions = std::map<std::string, std::string>;
+using ForeignOptions = std::map<std::string_view, std::string_view>;
 /// By every name it has: long ones with dashes, short ones such as "-r".
 using OptionShapes = std::map<std::string, OptionShape>;
 

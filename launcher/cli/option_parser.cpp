@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -166,12 +167,11 @@ std::string normalised_flag(const std::string& option) {
     throw UsageError(option + ": expected true or false");
 }
 
-void note_idle(const auto& options, const CLI::App& app, std::vector<std::string>& notes) {
-    for (const auto& option : options) {
-        const CLI::Option* given = app.get_option_no_throw(option.name);
-        if (given != nullptr && given->count() > 0)
+void note_idle(const auto& options, const std::set<std::string>& given,
+               std::vector<std::string>& notes) {
+    for (const auto& option : options)
+        if (given.contains(option.name))
             notes.push_back(std::string(option.name) + " has no effect: " + option.why);
-    }
 }
 
 /// CLI11's help, with a usage line that knows where PROGRAM stands.
@@ -194,64 +194,60 @@ private:
 }  // namespace
 
 OptionParser::OptionParser(Command command) : command_(command) {
-    const Words words = words_of(command);
-    app_.description(words.description);
-    app_.formatter(std::make_shared<HelpFormatter>(words.usage));
-    app_.footer(words.footer);
-    app_.set_help_flag();
-    app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    app_.add_flag("-h,--help", help_, "This text")->group("General");
-    app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")
-        ->group("General");
-    if (command == Command::run)
-        app_.add_option("--print-completion", shell_, "For a shell: bash, zsh or tcsh")
-            ->type_name("SHELL")
-            ->check(CLI::IsMember({"bash", "zsh", "tcsh"}))
-            ->group("General");
-    if (command != Command::schema && command != Command::topo && command != Command::lint &&
-        command != Command::ckpt && command != Command::report && command != Command::clean)
-        app_.add_option("-c,--config", config_, "The spec: a YAML file")
-            ->type_name("FILE")
-            ->group("General");
-    if (command == Command::schema)
-        app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
-    if (command == Command::plan || command == Command::validate)
-        app_.add_flag("--show-secrets", show_secrets_,
-                      "Show tokens, keys and passwords, which are *** otherwise")
-            ->group("General");
-    if (command == Command::doctor)
+    declare_all();
+    shapes_ = shapes_of_all();
+}
+
+void OptionParser::declare_all() {
+    flag("-h,--help", help_, "This text").group("General");
+    flag("-V,--version", version_, "Version, commit, compiler and build options").group("General");
+    if (command_ == Command::run)
+        option("--print-completion", shell_, "For a shell: bash, zsh or tcsh")
+            .type_name("SHELL")
+            .rule([](CLI::Option& given) {
+                given.check(CLI::IsMember({"bash", "zsh", "tcsh"}));
+            })
+            .group("General");
+    if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
+        command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean)
+        option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
+    if (command_ == Command::schema)
+        flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
+    if (command_ == Command::plan || command_ == Command::validate)
+        flag("--show-secrets", show_secrets_,
+             "Show tokens, keys and passwords, which are *** otherwise")
+            .group("General");
+    if (command_ == Command::doctor)
         add_doctor_options();
-    if (command == Command::ckpt)
+    if (command_ == Command::ckpt)
         add_checkpoint_options();
-    if (command == Command::report)
+    if (command_ == Command::report)
         add_report_options();
-    if (command == Command::clean)
+    if (command_ == Command::clean)
         add_clean_options();
-    if (command == Command::validate)
-        app_.add_flag("--json", json_, "The errors as JSON (docs/json-output.md)")
-            ->group("General");
-    if (command == Command::schema)
-        app_.add_flag("--json", json_, "JSON, which the schema is anyway")->group("General");
-    if (command == Command::plan) {
-        app_.add_flag("--json", json_, "The plan as JSON")->group("General");
-        app_.add_option("--topology", topology_,
-                        "Plan for the machine saved there (by lstopo FILE.xml), not for this one")
-            ->type_name("FILE")
-            ->group("General");
+    if (command_ == Command::validate)
+        flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
+    if (command_ == Command::schema)
+        flag("--json", json_, "JSON, which the schema is anyway").group("General");
+    if (command_ == Command::plan) {
+        flag("--json", json_, "The plan as JSON").group("General");
+        option("--topology", topology_,
+               "Plan for the machine saved there (by lstopo FILE.xml), not for this one")
+            .type_name("FILE")
+            .group("General");
     }
-    if (command == Command::topo) {
-        app_.add_flag("--json", json_, "All facts as JSON (docs/topology-json.md)")
-            ->group("General");
-        app_.add_flag("--svg", svg_, "A picture for a browser")->group("General");
+    if (command_ == Command::topo) {
+        flag("--json", json_, "All facts as JSON (docs/topology-json.md)").group("General");
+        flag("--svg", svg_, "A picture for a browser").group("General");
     }
-    if (command == Command::lint)
+    if (command_ == Command::lint)
         add_lint_options();
-    if (command != Command::run && command != Command::plan)
+    if (command_ != Command::run && command_ != Command::plan)
         return;
-    if (command == Command::run)
-        app_.add_flag("--drain", drain_,
-                      "Where something of the job does not go, drain that node (scontrol)")
-            ->group("General");
+    if (command_ == Command::run)
+        flag("--drain", drain_,
+             "Where something of the job does not go, drain that node (scontrol)")
+            .group("General");
     add_job_options();
     add_output_options();
     add_rendezvous_options();
@@ -259,331 +255,338 @@ OptionParser::OptionParser(Command command) : command_(command) {
     add_idle_options();
 }
 
-CLI::Option* OptionParser::text(const std::string& names, std::optional<std::string>& value,
-                                const std::string& description) {
-    return app_.add_option(names, value, description);
-}
-
-CLI::Option* OptionParser::flag(const std::string& names, std::optional<bool>& value,
-                                const std::string& description) {
-    // CLI11 gives --flag=false as -1.
-    const std::function<void(std::int64_t)> store = [&value](std::int64_t count) {
-        value = count > 0;
-    };
-    return app_.add_flag_function(names, store, description);
+OptionDeclaration& OptionParser::flag(const char* names, std::optional<bool>& value,
+                                      const char* description) {
+    return declare(
+        names, false, description, [&value](CLI::App& app, const OptionDeclaration& declared) {
+            // CLI11 gives --flag=false as -1.
+            const std::function<void(std::int64_t)> store = [&value](std::int64_t count) {
+                value = count > 0;
+            };
+            return app.add_flag_function(declared.names(), store, declared.description());
+        });
 }
 
 void OptionParser::add_lint_options() {
-    app_.add_option(
-            "--kind", kind_,
-            "What the files are: script, spec, gres.conf or slurm.conf. Without it: by content")
-        ->type_name("KIND")
-        ->group("General");
-    app_.add_option("--slurm-conf", slurm_conf_,
-                    "The cluster's slurm.conf, to check against its nodes")
-        ->type_name("FILE")
-        ->group("General");
-    app_.add_flag("--json", json_, "The findings as JSON")->group("General");
-    app_.add_flag("--rules", rules_, "Lists the rules")->group("General");
-    app_.add_flag("--markdown", markdown_, "The rules as a Markdown table")->group("General");
+    option("--kind", kind_,
+           "What the files are: script, spec, gres.conf or slurm.conf. Without it: by content")
+        .type_name("KIND")
+        .group("General");
+    option("--slurm-conf", slurm_conf_, "The cluster's slurm.conf, to check against its nodes")
+        .type_name("FILE")
+        .group("General");
+    flag("--json", json_, "The findings as JSON").group("General");
+    flag("--rules", rules_, "Lists the rules").group("General");
+    flag("--markdown", markdown_, "The rules as a Markdown table").group("General");
 }
 
 void OptionParser::add_job_options() {
     const char* group = "Ranks";
-    text("-n,--nproc-per-node", job_.nproc_per_node,
-         "Ranks on each node: auto, cpu, gpu or a number")
-        ->type_name("N")
-        ->group(group);
-    text(command_ == Command::plan ? "--nnodes,--nodes" : "--nnodes", job_.nnodes,
-         "Nodes, or the range MIN:MAX")
-        ->type_name("N")
-        ->group(group);
-    flag("--standalone", job_.standalone, "One node, whatever surrounds it")->group(group);
-    text("--node-rank", job_.node_rank, "This node's place among the nodes")
-        ->type_name("N")
-        ->group(group);
-    text("--max-restarts", job_.max_restarts, "Restarts of all ranks after a failure")
-        ->type_name("N")
-        ->group(group);
-    text("--numa-binding", job_.numa_binding,
-         "node, socket, exclusive, core-complex, none, or an entry a local rank: '0-7;8-15'")
-        ->type_name("HOW")
-        ->group(group);
-    text("--mpi", job_.mpi,
-         "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")
-        ->type_name("HOW")
-        ->group(group);
-    text("--role", job_.role, "ROLE_NAME of the ranks")->type_name("NAME")->group(group);
-    text("--signals-to-handle", job_.signals_to_handle,
-         "Signals that stop the job, such as SIGTERM,SIGINT")
-        ->type_name("LIST")
-        ->group(group);
-    text("--stdin", job_.input, "Who gets what comes in on stdin: a rank (0), all or none")
-        ->type_name("WHO")
-        ->group(group);
-    text("--shutdown-timeout", job_.shutdown_timeout,
-         "Between the signal that stops ranks and SIGKILL; restart.grace_period")
-        ->type_name("SECONDS")
-        ->group(group);
+    option("-n,--nproc-per-node", job_.nproc_per_node,
+           "Ranks on each node: auto, cpu, gpu or a number")
+        .type_name("N")
+        .group(group);
+    option(command_ == Command::plan ? "--nnodes,--nodes" : "--nnodes", job_.nnodes,
+           "Nodes, or the range MIN:MAX")
+        .type_name("N")
+        .group(group);
+    flag("--standalone", job_.standalone, "One node, whatever surrounds it").group(group);
+    option("--node-rank", job_.node_rank, "This node's place among the nodes")
+        .type_name("N")
+        .group(group);
+    option("--max-restarts", job_.max_restarts, "Restarts of all ranks after a failure")
+        .type_name("N")
+        .group(group);
+    option("--numa-binding", job_.numa_binding,
+           "node, socket, exclusive, core-complex, none, or an entry a local rank: '0-7;8-15'")
+        .type_name("HOW")
+        .group(group);
+    option("--mpi", job_.mpi,
+           "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")
+        .type_name("HOW")
+        .group(group);
+    option("--role", job_.role, "ROLE_NAME of the ranks").type_name("NAME").group(group);
+    option("--signals-to-handle", job_.signals_to_handle,
+           "Signals that stop the job, such as SIGTERM,SIGINT")
+        .type_name("LIST")
+        .group(group);
+    option("--stdin", job_.input, "Who gets what comes in on stdin: a rank (0), all or none")
+        .type_name("WHO")
+        .group(group);
+    option("--shutdown-timeout", job_.shutdown_timeout,
+           "Between the signal that stops ranks and SIGKILL; restart.grace_period")
+        .type_name("SECONDS")
+        .group(group);
     flag("--virtual-local-rank", job_.virtual_local_rank,
          "LOCAL_RANK is 0 for each rank, which sees its own GPU alone")
-        ->group(group);
-    flag("-m,--module", job_.module, "PROGRAM is a Python module, as for python -m")->group(group);
+        .group(group);
+    flag("-m,--module", job_.module, "PROGRAM is a Python module, as for python -m").group(group);
     flag("--no-python", job_.no_python, "Execute PROGRAM itself, even when it ends in .py")
-        ->group(group);
+        .group(group);
     flag("--run-path", job_.run_path, "PROGRAM is a Python script, whatever its name ends in")
-        ->group(group);
+        .group(group);
     add_debug_options();
 }
 
 void OptionParser::add_debug_options() {
     const char* group = "Looking into ranks (docs/debugging.md)";
-    text("--debug-rank", job_.debug_rank, "This rank gets the terminal, for pdb and breakpoint()")
-        ->type_name("RANK")
-        ->group(group);
-    text("--gdb", job_.gdb_rank, "The same, with gdb around its program")
-        ->type_name("RANK")
-        ->group(group);
-    app_.add_option("--wrap", job_.wrap,
-                    "A command around the program of these ranks, such as 0,3-5='perf record'; "
-                    "may be repeated")
-        ->type_name("RANKS=COMMAND")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->allow_extra_args(false)
-        ->group(group);
+    option("--debug-rank", job_.debug_rank, "This rank gets the terminal, for pdb and breakpoint()")
+        .type_name("RANK")
+        .group(group);
+    option("--gdb", job_.gdb_rank, "The same, with gdb around its program")
+        .type_name("RANK")
+        .group(group);
+    option("--wrap", job_.wrap,
+           "A command around the program of these ranks, such as 0,3-5='perf record'; "
+           "may be repeated")
+        .type_name("RANKS=COMMAND")
+        .rule([](CLI::Option& given) {
+            given.multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
+        })
+        .group(group);
 }
 
 void OptionParser::add_foreign_options() {
     const char* group = "As mpirun and srun have it";
-    text("--ntasks", job_.ntasks, "Ranks in all, spread evenly over the nodes; also -np")
-        ->type_name("N")
-        ->group(group);
-    app_.add_option("-x,--x", job_.exported, "A variable for the ranks of all nodes")
-        ->type_name("NAME[=VALUE]")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->expected(1)
-        ->group(group);
-    text("--bind-to", job_.bind_to, "none, core, l3cache, numa or socket; see --numa-binding")
-        ->type_name("WHAT")
-        ->group(group);
-    text("--map-by", job_.map_by, "ppr:N:node: ranks on each node")->type_name("HOW")->group(group);
-    text("-H,--host", job_.host, "This machine alone: others need srun, or --rdzv-endpoint")
-        ->type_name("HOST[:N]")
-        ->group(group);
-    text("--wdir", job_.wdir, "Where ranks run")->type_name("DIR")->group(group);
+    option("--ntasks", job_.ntasks, "Ranks in all, spread evenly over the nodes; also -np")
+        .type_name("N")
+        .group(group);
+    option("-x,--x", job_.exported, "A variable for the ranks of all nodes")
+        .type_name("NAME[=VALUE]")
+        .rule([](CLI::Option& given) {
+            given.multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
+        })
+        .group(group);
+    option("--bind-to", job_.bind_to, "none, core, l3cache, numa or socket; see --numa-binding")
+        .type_name("WHAT")
+        .group(group);
+    option("--map-by", job_.map_by, "ppr:N:node: ranks on each node").type_name("HOW").group(group);
+    option("-H,--host", job_.host, "This machine alone: others need srun, or --rdzv-endpoint")
+        .type_name("HOST[:N]")
+        .group(group);
+    option("--wdir", job_.wdir, "Where ranks run").type_name("DIR").group(group);
 }
 
 void OptionParser::add_output_options() {
     const char* group = "Output (the run directory always has all of it)";
-    text("-r,--redirects", job_.redirects,
-         "Streams kept off the console: 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
-        ->type_name("WHAT")
-        ->group(group);
-    text("-t,--tee", job_.tee, "Streams shown on the console in spite of -r")
-        ->type_name("WHAT")
-        ->group(group);
-    text("--local-ranks-filter", job_.local_ranks_filter,
-         "Show only these local ranks, such as 0,1")
-        ->type_name("LIST")
-        ->group(group);
-    text("--log-dir", job_.log_dir, "The run directory")->type_name("DIR")->group(group);
-    text("--log-line-prefix-template", job_.log_line_prefix_template,
-         "What stands before each line: ${role_name}, ${local_rank}, ${rank}, ${hostname}")
-        ->type_name("TEXT")
-        ->group(group);
-    flag("-q,--quiet", job_.quiet, "Leave out the lines at the start")->group(group);
+    option("-r,--redirects", job_.redirects,
+           "Streams kept off the console: 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
+        .type_name("WHAT")
+        .group(group);
+    option("-t,--tee", job_.tee, "Streams shown on the console in spite of -r")
+        .type_name("WHAT")
+        .group(group);
+    option("--local-ranks-filter", job_.local_ranks_filter,
+           "Show only these local ranks, such as 0,1")
+        .type_name("LIST")
+        .group(group);
+    option("--log-dir", job_.log_dir, "The run directory").type_name("DIR").group(group);
+    option("--log-line-prefix-template", job_.log_line_prefix_template,
+           "What stands before each line: ${role_name}, ${local_rank}, ${rank}, ${hostname}")
+        .type_name("TEXT")
+        .group(group);
+    flag("-q,--quiet", job_.quiet, "Leave out the lines at the start").group(group);
     flag("--no-prefix", job_.no_prefix,
          "Pass the ranks' bytes on as they are, for programs that read them")
-        ->group(group);
-    text("--stdio", job_.stdio, "What ranks write to: file (their logs) or pty (terminals)")
-        ->type_name("WHAT")
-        ->group(group);
+        .group(group);
+    option("--stdio", job_.stdio, "What ranks write to: file (their logs) or pty (terminals)")
+        .type_name("WHAT")
+        .group(group);
     flag("--no-line-buffering", job_.no_line_buffering,
          "Preload nothing that makes C programs write whole lines, and tell Fortran and Python "
          "nothing")
-        ->group(group);
+        .group(group);
 }
 
 void OptionParser::add_rendezvous_options() {
     const char* group = "Rendezvous";
-    text("--rdzv-endpoint", job_.rdzv_endpoint, "Where ranks meet")
-        ->type_name("HOST[:PORT]")
-        ->group(group);
-    text("--rdzv-backend", job_.rdzv_backend, "c10d or static: nodes meet at --rdzv-endpoint")
-        ->type_name("NAME")
-        ->group(group);
-    text("--rdzv-id", job_.rdzv_id, "The run's id")->type_name("ID")->group(group);
-    text("--rdzv-conf", job_.rdzv_conf, "timeout=SECONDS, last_call_timeout=SECONDS, is_host=BOOL")
-        ->type_name("K=V,...")
-        ->group(group);
-    text("--master-addr", job_.master_addr, "MASTER_ADDR of the ranks")
-        ->type_name("ADDRESS")
-        ->group(group);
-    text("--master-port", job_.master_port, "MASTER_PORT of the ranks; 0: a free one")
-        ->type_name("PORT")
-        ->group(group);
-    text("--local-addr", job_.local_addr, "This node's address, as others reach it")
-        ->type_name("ADDRESS")
-        ->group(group);
+    option("--rdzv-endpoint", job_.rdzv_endpoint, "Where ranks meet")
+        .type_name("HOST[:PORT]")
+        .group(group);
+    option("--rdzv-backend", job_.rdzv_backend, "c10d or static: nodes meet at --rdzv-endpoint")
+        .type_name("NAME")
+        .group(group);
+    option("--rdzv-id", job_.rdzv_id, "The run's id").type_name("ID").group(group);
+    option("--rdzv-conf", job_.rdzv_conf,
+           "timeout=SECONDS, last_call_timeout=SECONDS, is_host=BOOL")
+        .type_name("K=V,...")
+        .group(group);
+    option("--master-addr", job_.master_addr, "MASTER_ADDR of the ranks")
+        .type_name("ADDRESS")
+        .group(group);
+    option("--master-port", job_.master_port, "MASTER_PORT of the ranks; 0: a free one")
+        .type_name("PORT")
+        .group(group);
+    option("--local-addr", job_.local_addr, "This node's address, as others reach it")
+        .type_name("ADDRESS")
+        .group(group);
 }
 
 void OptionParser::add_idle_options() {
+    const auto describe = [](const OptionDeclaration& declared) {
+        return std::string("No effect: ") + declared.description();
+    };
     for (const auto& option : kIdleOptions)
-        app_.add_option(option.name, idle_value_, std::string("No effect: ") + option.why)
-            ->type_name("...")
-            ->group("Accepted without effect");
+        declare(option.name, true, option.why,
+                [this, describe](CLI::App& app, const OptionDeclaration& declared) {
+                    return app.add_option(declared.names(), idle_value_, describe(declared));
+                })
+            .type_name("...")
+            .group("Accepted without effect");
     for (const auto& option : kIdleFlags)
-        app_.add_flag(option.name, idle_flag_, std::string("No effect: ") + option.why)
-            ->group("Accepted without effect");
+        declare(option.name, false, option.why,
+                [this, describe](CLI::App& app, const OptionDeclaration& declared) {
+                    return app.add_flag(declared.names(), idle_flag_, describe(declared));
+                })
+            .group("Accepted without effect");
 }
 
 void OptionParser::add_doctor_options() {
     const char* group = "What to check";
-    app_.add_option("--only", doctor_.only, "Run these checks alone")
-        ->type_name("LIST")
-        ->group(group);
-    app_.add_option("--skip", doctor_.skip, "Leave these checks out")
-        ->type_name("LIST")
-        ->group(group);
-    app_.add_option("--folder", doctor_.folders,
-                    "Folders that the job writes to, besides those of the spec")
-        ->type_name("LIST")
-        ->group(group);
-    app_.add_flag("--standalone", doctor_.standalone, "This node alone, whatever surrounds it")
-        ->group(group);
-    app_.add_flag("--json", json_, "All results as JSON")->group("Results");
-    app_.add_option("--fail-on", doctor_.fail_on, "What counts as not fit: fail or warn")
-        ->type_name("WHAT")
-        ->group("Results");
-    app_.add_flag("--health-check", doctor_.health_check,
-                  "Print nothing, or one line that Slurm takes as a reason")
-        ->group("For Slurm");
-    app_.add_flag("--drain", doctor_.drain,
-                  "With --health-check: drain this node with that line (scontrol)")
-        ->group("For Slurm");
+    option("--only", doctor_.only, "Run these checks alone").type_name("LIST").group(group);
+    option("--skip", doctor_.skip, "Leave these checks out").type_name("LIST").group(group);
+    option("--folder", doctor_.folders, "Folders that the job writes to, besides those of the spec")
+        .type_name("LIST")
+        .group(group);
+    flag("--standalone", doctor_.standalone, "This node alone, whatever surrounds it").group(group);
+    flag("--json", json_, "All results as JSON").group("Results");
+    option("--fail-on", doctor_.fail_on, "What counts as not fit: fail or warn")
+        .type_name("WHAT")
+        .group("Results");
+    flag("--health-check", doctor_.health_check,
+         "Print nothing, or one line that Slurm takes as a reason")
+        .group("For Slurm");
+    flag("--drain", doctor_.drain, "With --health-check: drain this node with that line (scontrol)")
+        .group("For Slurm");
 }
 
 void OptionParser::add_checkpoint_options() {
     const char* group = "What to do";
-    app_.add_flag("--json", json_, "What is found or made as JSON")->group(group);
-    app_.add_flag("--tensors", checkpoints_.tensors, "show: every tensor")->group(group);
-    app_.add_option("--only", only_, "Tensors whose names begin so, such as h.0.,wte")
-        ->type_name("NAMES")
-        ->group(group);
-    app_.add_flag("--all", checkpoints_.all, "export: optimizer and opaque state too")
-        ->group(group);
-    app_.add_option("--dtype", checkpoints_.dtype,
-                    "export, reshard: f32, bf16 or f16 for floating-point tensors")
-        ->type_name("TYPE")
-        ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-        ->group(group);
-    app_.add_option("--max-file-size", checkpoints_.max_file_bytes,
-                    "export to a directory: cut larger files (default 5GB)")
-        ->type_name("SIZE")
-        ->transform(CLI::AsSizeValue(true))
-        ->group(group);
-    app_.add_option("--ranks", checkpoints_.ranks,
-                    "reshard, convert: as so many ranks would save it")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1'000'000))
-        ->group(group);
-    app_.add_option("--keep", checkpoints_.keep,
-                    "prune: so many of the newest complete checkpoints")
-        ->type_name("K")
-        ->check(CLI::Range(1, 1'000'000'000))
-        ->group(group);
-    app_.add_option("--every", checkpoints_.every, "prune: and those of every N-th step")
-        ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, INT64_MAX))
-        ->group(group);
-    app_.add_flag("--dry-run", checkpoints_.dry_run, "prune: only say what would be deleted")
-        ->group(group);
-    app_.add_option("--step", checkpoints_.step, "convert: the step of what is made (default 0)")
-        ->type_name("N")
-        ->check(CLI::Range(std::int64_t{0}, INT64_MAX))
-        ->group(group);
-    app_.add_option("--python", checkpoints_.python,
-                    "convert: for PyTorch's own checkpoints (default python3)")
-        ->type_name("PROGRAM")
-        ->group(group);
+    flag("--json", json_, "What is found or made as JSON").group(group);
+    flag("--tensors", checkpoints_.tensors, "show: every tensor").group(group);
+    option("--only", only_, "Tensors whose names begin so, such as h.0.,wte")
+        .type_name("NAMES")
+        .group(group);
+    flag("--all", checkpoints_.all, "export: optimizer and opaque state too").group(group);
+    option("--dtype", checkpoints_.dtype,
+           "export, reshard: f32, bf16 or f16 for floating-point tensors")
+        .type_name("TYPE")
+        .rule([](CLI::Option& given) {
+            given.check(CLI::IsMember({"f32", "bf16", "f16"}));
+        })
+        .group(group);
+    option("--max-file-size", checkpoints_.max_file_bytes,
+           "export to a directory: cut larger files (default 5GB)")
+        .type_name("SIZE")
+        .rule([](CLI::Option& given) { given.transform(CLI::AsSizeValue(true)); })
+        .group(group);
+    option("--ranks", checkpoints_.ranks, "reshard, convert: as so many ranks would save it")
+        .type_name("N")
+        .rule([](CLI::Option& given) { given.check(CLI::Range(1, 1'000'000)); })
+        .group(group);
+    option("--keep", checkpoints_.keep, "prune: so many of the newest complete checkpoints")
+        .type_name("K")
+        .rule([](CLI::Option& given) { given.check(CLI::Range(1, 1'000'000'000)); })
+        .group(group);
+    option("--every", checkpoints_.every, "prune: and those of every N-th step")
+        .type_name("N")
+        .rule([](CLI::Option& given) { given.check(CLI::Range(std::int64_t{1}, INT64_MAX)); })
+        .group(group);
+    flag("--dry-run", checkpoints_.dry_run, "prune: only say what would be deleted").group(group);
+    option("--step", checkpoints_.step, "convert: the step of what is made (default 0)")
+        .type_name("N")
+        .rule([](CLI::Option& given) { given.check(CLI::Range(std::int64_t{0}, INT64_MAX)); })
+        .group(group);
+    option("--python", checkpoints_.python,
+           "convert: for PyTorch's own checkpoints (default python3)")
+        .type_name("PROGRAM")
+        .group(group);
     add_key_options();
 }
 
 void OptionParser::add_report_options() {
-    app_.add_flag("--json", json_, "All of it as JSON")->group("General");
-    app_.add_option("--html", html_file_, "A page for a browser, which needs nothing else")
-        ->type_name("FILE")
-        ->group("General");
+    flag("--json", json_, "All of it as JSON").group("General");
+    option("--html", html_file_, "A page for a browser, which needs nothing else")
+        .type_name("FILE")
+        .group("General");
 }
 
 void OptionParser::add_clean_options() {
-    app_.add_flag("--json", json_, "What was found and ended as JSON")->group("General");
-    app_.add_option("--job", job_id_, "Of this job alone: its id, as at its start")
-        ->type_name("ID")
-        ->group("General");
-    app_.add_flag("--dry-run", dry_run_, "Only say what would be ended and removed")
-        ->group("General");
-    app_.add_flag("--drain", drain_, "Drain this node where something does not go (scontrol)")
-        ->group("General");
+    flag("--json", json_, "What was found and ended as JSON").group("General");
+    option("--job", job_id_, "Of this job alone: its id, as at its start")
+        .type_name("ID")
+        .group("General");
+    flag("--dry-run", dry_run_, "Only say what would be ended and removed").group("General");
+    flag("--drain", drain_, "Drain this node where something does not go (scontrol)")
+        .group("General");
 }
 
 void OptionParser::add_key_options() {
     const char* group = "Keys (docs/encryption.md)";
     CheckpointKeys& keys = checkpoints_.keys;
-    app_.add_option("--identity", keys.identity_file,
-                    "The secret key that opens an encrypted checkpoint")
-        ->type_name("FILE")
-        ->group(group);
-    app_.add_option("--identity-command", keys.identity_command, "Or a command that prints it")
-        ->type_name("COMMAND")
-        ->group(group);
-    app_.add_option("--authentication-key", keys.authentication_key_file,
-                    "Accept only checkpoints with this key's MAC; what is made gets one")
-        ->type_name("FILE")
-        ->group(group);
-    app_.add_option("--authentication-key-command", keys.authentication_key_command,
-                    "Or a command that prints it")
-        ->type_name("COMMAND")
-        ->group(group);
-    app_.add_option("--recipient", recipients_,
-                    "reshard, convert: encrypt for these, age1...,age1...")
-        ->type_name("KEYS")
-        ->group(group);
-    app_.add_flag("--trust-source", checkpoints_.trust_source,
-                  "reshard: PATH needs no MAC, what is made gets one")
-        ->group(group);
-    app_.add_flag("--plain", checkpoints_.plain, "reshard: do not encrypt what was encrypted")
-        ->group(group);
+    option("--identity", keys.identity_file, "The secret key that opens an encrypted checkpoint")
+        .type_name("FILE")
+        .group(group);
+    option("--identity-command", keys.identity_command, "Or a command that prints it")
+        .type_name("COMMAND")
+        .group(group);
+    option("--authentication-key", keys.authentication_key_file,
+           "Accept only checkpoints with this key's MAC; what is made gets one")
+        .type_name("FILE")
+        .group(group);
+    option("--authentication-key-command", keys.authentication_key_command,
+           "Or a command that prints it")
+        .type_name("COMMAND")
+        .group(group);
+    option("--recipient", recipients_, "reshard, convert: encrypt for these, age1...,age1...")
+        .type_name("KEYS")
+        .group(group);
+    flag("--trust-source", checkpoints_.trust_source,
+         "reshard: PATH needs no MAC, what is made gets one")
+        .group(group);
+    flag("--plain", checkpoints_.plain, "reshard: do not encrypt what was encrypted").group(group);
 }
 
-OptionShapes OptionParser::shapes() const {
+OptionShapes OptionParser::shapes_of_all() const {
     OptionShapes shapes;
-    for (const CLI::Option* option : app_.get_options()) {
-        const std::string long_name = "--" + option->get_lnames().at(0);
-        const OptionShape shape{long_name, option->get_items_expected_max() > 0};
-        for (const auto& name : option->get_lnames())
-            shapes["--" + name] = shape;
-        for (const auto& name : option->get_snames())
-            shapes["-" + name] = shape;
-    }
+    for (const OptionDeclaration& declared : declared_)
+        declared.add_to(shapes);
     add_foreign_names(shapes);
     return shapes;
 }
 
+std::string OptionParser::help() const {
+    const Words words = words_of(command_);
+    CLI::App app(words.description);
+    app.formatter(std::make_shared<HelpFormatter>(words.usage));
+    app.footer(words.footer);
+    app.set_help_flag();
+    for (const OptionDeclaration& declared : declared_)
+        declared.tell(app);
+    return app.help();
+}
+
 void OptionParser::parse(const std::vector<std::string>& options, CommandLine& into) {
-    const OptionShapes known = shapes();
     std::vector<std::string> reversed;  // CLI11 takes a list's last item first
+    std::set<std::string> given;
     for (auto option = options.rbegin(); option != options.rend(); ++option) {
-        const bool takes_value = known.at(option->substr(0, option->find('='))).takes_value;
-        reversed.push_back(takes_value ? *option : normalised_flag(*option));
+        const OptionShape& shape = shapes_.at(option->substr(0, option->find('=')));
+        reversed.push_back(shape.takes_value ? *option : normalised_flag(*option));
+        given.insert(shape.long_name);
     }
+    CLI::App app;
+    app.set_help_flag();
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    for (const OptionDeclaration& declared : declared_)
+        if (given.contains(declared.shape().long_name))
+            declared.tell(app);
     try {
-        app_.parse(std::move(reversed));
+        app.parse(std::move(reversed));
     } catch (const CLI::ParseError& error) {
         throw UsageError(error.what(), "see autolaunch --help");
     }
-    note_idle(kIdleOptions, app_, into.notes);
-    note_idle(kIdleFlags, app_, into.notes);
+    note_idle(kIdleOptions, given, into.notes);
+    note_idle(kIdleFlags, given, into.notes);
     into.spec_file = config_;
     into.json = json_;
     into.secrets = show_secrets_ ? Secrets::show : Secrets::mask;

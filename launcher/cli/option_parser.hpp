@@ -1,29 +1,33 @@
 #pragma once
 #include "cli/argument_splitter.hpp"
+#include "cli/option_declaration.hpp"
 #include "cli/options.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
 
-/// The options of one subcommand, as CLI11 knows them. Lives while one list of arguments is parsed.
+/// The options of one subcommand, which CLI11 reads. Lives while one list of arguments is parsed.
 class OptionParser {
 public:
     explicit OptionParser(Command command);
+    OptionParser(const OptionParser&) = delete;  // the declarations refer to the members
+    OptionParser& operator=(const OptionParser&) = delete;
 
-    OptionShapes shapes() const;
+    const OptionShapes& shapes() const { return shapes_; }
     /// Options as split_arguments() writes them; throws UsageError.
     void parse(const std::vector<std::string>& options, CommandLine& into);
     bool help_wanted() const { return help_; }
     bool version_wanted() const { return version_; }
-    std::string help() const { return app_.help(); }
+    std::string help() const;
     const JobOptions& job_options() const { return job_; }
     const std::string& completion_wanted() const { return shell_; }
 
 private:
+    void declare_all();
+    OptionShapes shapes_of_all() const;
     void add_lint_options();
     void add_job_options();
     void add_debug_options();
@@ -36,12 +40,27 @@ private:
     void add_key_options();
     void add_report_options();
     void add_clean_options();
-    CLI::Option* text(const std::string& names, std::optional<std::string>& value,
-                      const std::string& description);
-    CLI::Option* flag(const std::string& names, std::optional<bool>& value,
-                      const std::string& description);
+    OptionDeclaration& declare(const char* names, bool takes_value, const char* description,
+                               OptionDeclaration::Tell tell) {
+        return declared_.emplace_back(names, takes_value, description, std::move(tell));
+    }
+    template <class T>
+    OptionDeclaration& option(const char* names, T& value, const char* description) {
+        return declare(names, true, description,
+                       [&value](CLI::App& app, const OptionDeclaration& declared) {
+                           return app.add_option(declared.names(), value, declared.description());
+                       });
+    }
+    OptionDeclaration& flag(const char* names, bool& value, const char* description) {
+        return declare(names, false, description,
+                       [&value](CLI::App& app, const OptionDeclaration& declared) {
+                           return app.add_flag(declared.names(), value, declared.description());
+                       });
+    }
+    OptionDeclaration& flag(const char* names, std::optional<bool>& value, const char* description);
 
-    CLI::App app_;
+    std::vector<OptionDeclaration> declared_;
+    OptionShapes shapes_;
     JobOptions job_;
     std::string config_;
     std::string idle_value_;  ///< of options without effect

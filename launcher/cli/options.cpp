@@ -294,6 +294,17 @@ SplitArguments split_mixed(Command command, std::vector<std::string> rest,
     return split;
 }
 
+/// --help or --version, which nothing else counts beside.
+bool asks_about_us(const OptionParser& parser, CommandLine& line) {
+    if (parser.help_wanted()) {
+        line.command = Command::help;
+        line.help = parser.help();
+    } else if (parser.version_wanted()) {
+        line.command = Command::version;
+    }
+    return parser.help_wanted() || parser.version_wanted();
+}
+
 /// `report RUN_DIR...` and `clean`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
@@ -301,11 +312,8 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     OptionParser parser(command);
     MixedWords taken = take_apart(std::move(rest), parser);
     parser.parse(taken.options, line);
-    if (parser.help_wanted() || parser.version_wanted()) {
-        line.command = parser.help_wanted() ? Command::help : Command::version;
-        line.help = parser.help();
+    if (asks_about_us(parser, line))
         return line;
-    }
     if (command == Command::report && taken.words.empty())
         throw UsageError("report needs a run directory", "autolaunch report runs/latest");
     if (command == Command::clean && !taken.words.empty())
@@ -322,11 +330,8 @@ CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
     OptionParser parser(Command::ckpt);
     auto [options, words] = take_apart(std::move(rest), parser);
     parser.parse(options, line);
-    if (parser.help_wanted() || parser.version_wanted()) {
-        line.command = parser.help_wanted() ? Command::help : Command::version;
-        line.help = parser.help();
+    if (asks_about_us(parser, line))
         return line;
-    }
     const CheckpointWord& known = checkpoint_word(words.empty() ? "" : words[0]);
     words.erase(words.begin());
     if (words.size() < known.min_paths || words.size() > known.max_paths)
@@ -360,11 +365,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     SplitArguments split = of_a_job ? split_arguments(rest, parser.shapes(), foreign_options())
                                     : split_mixed(line.command, std::move(rest), parser);
     parser.parse(split.options, line);
-    if (parser.help_wanted() || parser.version_wanted()) {
-        line.command = parser.help_wanted() ? Command::help : Command::version;
-        line.help = parser.help();
+    if (asks_about_us(parser, line))
         return line;
-    }
     if (!parser.completion_wanted().empty()) {
         line.command = Command::completion;
         line.shell = parser.completion_wanted();

@@ -122,14 +122,17 @@ std::int64_t LogFollower::unread_bytes(const File& file) const {
     return ::fstat(file.fd.get(), &status) == 0 ? status.st_size - file.offset : 0;
 }
 
-void LogFollower::notice_truncation(File& file) const {
-    if (unread_bytes(file) < 0)
-        file.offset = 0;
+// A file that was truncated is read from its beginning.
+std::int64_t LogFollower::unread_from_here(File& file) const {
+    const std::int64_t unread = unread_bytes(file);
+    if (unread >= 0)
+        return unread;
+    file.offset = 0;
+    return std::max(unread_bytes(file), std::int64_t{0});
 }
 
 bool LogFollower::read_file(LineSink& sink, File& file, Clock::time_point now) {
-    notice_truncation(file);
-    std::int64_t unread = unread_bytes(file);
+    std::int64_t unread = unread_from_here(file);
     if (unread > kBehindLimitBytes) {
         skip_to(file, file.offset + unread - kShownAfterSkipBytes, now);
         unread = kShownAfterSkipBytes;
@@ -150,7 +153,8 @@ bool LogFollower::read_file(LineSink& sink, File& file, Clock::time_point now) {
 }
 
 bool LogFollower::pass_bytes(LineSink& sink, File& file, Clock::time_point now) {
-    notice_truncation(file);
+    if (unread_from_here(file) == 0)
+        return false;
     const ssize_t got = ::pread(file.fd.get(), buffer_.data(), buffer_.size(), file.offset);
     if (got <= 0)
         return false;
@@ -271,18 +275,17 @@ bool LogFollower::drain(LineSink& sink, Deadline deadline) {
     for (auto& file : files_)
         rank_ended(file.rank);
     bool written = true;
-    while (written && !deadline.passed()) {
+    bool all_given = false;
+    while (written && !all_given && !deadline.passed()) {
         follow(sink);
-        if (!anything_unread())
-            break;
-        written = sink.flush(deadline);
+        all_given = !anything_unread();
+        written = all_given || sink.flush(deadline);
     }
     const Clock::time_point now = Clock::now();
-    const bool all_given = !anything_unread();
     for (auto& file : files_) {
         file.splitter.finish(lines_);
         queue_lines(file, now);
-        if (unread_bytes(file) > 0)
+        if (!all_given && unread_bytes(file) > 0)
             say_unread(sink, file);
     }
     for (const OutputStream stream : kStreams) {

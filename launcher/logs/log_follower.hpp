@@ -88,7 +88,7 @@ private:
     std::size_t whole_part(File& file, std::string_view bytes, Clock::time_point now) const;
     void show_live(LineSink& sink) const;
     std::int64_t unread_bytes(const File& file) const;
-    void notice_truncation(File& file) const;
+    std::int64_t unread_from_here(File& file) const;
     std::optional<Gap> gap_in(const File& file, std::size_t got) const;
     bool skip_gap(File& file, std::size_t got, Clock::time_point now);
     void skip_to(File& file, std::int64_t offset, Clock::time_point now);

@@ -42,6 +42,8 @@ std::int64_t size_of_file(int fd) {
 // No rank writes any more: what is behind the end was only reserved.
 LogRoom::~LogRoom() {
     for (const File& file : files_) {
+        if (!file.reserved)
+            continue;
         const std::int64_t size = size_of_file(file.fd.get());
         if (file.reserved_to > size && ::ftruncate(file.fd.get(), size) != 0)
             continue;  // it stays reserved until the file is removed
@@ -240,6 +242,7 @@ int LogRoom::reserve(File& file, std::int64_t bytes) const {
         if (errno != EINTR)
             return errno;
     file.reserved_to = to;
+    file.reserved = true;
     return 0;
 }
 

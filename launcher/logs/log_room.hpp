@@ -62,6 +62,7 @@ private:
         UniqueFd fd;  // the rank's own open file: O_APPEND
         std::filesystem::path path;
         std::int64_t reserved_to = 0;
+        bool reserved = false;         // ever
         std::int64_t seen = 0;         // its size
         std::int64_t gone_to = kHead;  // what is between the head and here was given up
         std::int64_t given_up = 0;

@@ -1,6 +1,7 @@
 #include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
 #include "plan/store_exposure.hpp"
+#include "secrets/json_text.hpp"
 #include "topology/path_class.hpp"
 
 #include <nlohmann/json.hpp>
@@ -14,63 +15,82 @@ constexpr int kFormatVersion = 1;
 
 using Json = nlohmann::ordered_json;
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
+void put_choices(JsonText& json, const std::vector<VariableChoice>& choices) {
+    json.array(choices, [&](const VariableChoice& choice) {
+        json.object([&] {
+            json.member("name", choice.name);
+            json.member("value", choice.value);
+            json.member("reason", choice.reason);
+            if (!choice.source.empty())
+                json.member("source", choice.source);
+        });
+    });
 }
 
-Json choices_json(const std::vector<VariableChoice>& choices) {
-    Json list = Json::array();
-    for (const VariableChoice& choice : choices) {
-        list.push_back({{"name", choice.name}, {"value", choice.value}, {"reason", choice.reason}});
-        if (!choice.source.empty())
-            list.back()["source"] = choice.source;
-    }
-    return list;
+void put_excluded(JsonText& json, const std::vector<VariableChoice>& hcas) {
+    json.array(hcas, [&](const VariableChoice& hca) {
+        json.object([&] {
+            json.member("name", hca.name);
+            json.member("reason", hca.reason);
+        });
+    });
 }
 
-Json excluded_json(const std::vector<VariableChoice>& hcas) {
-    Json list = Json::array();
-    for (const VariableChoice& hca : hcas)
-        list.push_back({{"name", hca.name}, {"reason", hca.reason}});
-    return list;
-}
-
-Json gpu_json(const RankPlan& rank) {
+void put_gpu(JsonText& json, const RankPlan& rank) {
     if (!rank.gpu)
-        return nullptr;
-    return {{"ordinal", or_null(rank.binding.gpu)},
-            {"bdf", rank.gpu->bdf},
-            {"uuid", rank.gpu->uuid},
-            {"model", rank.gpu->model},
-            {"vendor", rank.gpu->vendor},
-            {"partition_of", rank.gpu->partition_of},
-            {"numa_node", or_null(rank.gpu->numa_node)},
-            {"numa_source", rank.gpu->numa_source}};
+        return json.put(nullptr);
+    json.object([&] {
+        json.member("ordinal", rank.binding.gpu);
+        json.member("bdf", rank.gpu->bdf);
+        json.member("uuid", rank.gpu->uuid);
+        json.member("model", rank.gpu->model);
+        json.member("vendor", rank.gpu->vendor);
+        json.member("partition_of", rank.gpu->partition_of);
+        json.member("numa_node", rank.gpu->numa_node);
+        json.member("numa_source", rank.gpu->numa_source);
+    });
 }
 
-Json hca_json(const RankPlan& rank) {
+void put_hca(JsonText& json, const RankPlan& rank) {
     if (!rank.hca)
-        return nullptr;
-    return {{"name", rank.hca->name},
-            {"bdf", rank.hca->bdf},
-            {"path", path_class_name(rank.hca->path)},
-            {"reason", rank.hca->reason}};
+        return json.put(nullptr);
+    json.object([&] {
+        json.member("name", rank.hca->name);
+        json.member("bdf", rank.hca->bdf);
+        json.member("path", path_class_name(rank.hca->path));
+        json.member("reason", rank.hca->reason);
+    });
 }
 
-Json rank_json(const RankPlan& rank) {
-    return {{"rank", rank.rank},
-            {"local_rank", rank.local_rank},
-            {"argv", rank.argv},
-            {"wrap", rank.wrap},
-            {"gpu", gpu_json(rank)},
-            {"hca", hca_json(rank)},
-            {"cpus", rank.binding.cpus},
-            {"memory_nodes", rank.binding.memory_nodes},
-            {"physical_cores", rank.binding.physical_cores},
-            {"reason", rank.binding.reason},
-            {"environment", choices_json(rank.environment)}};
+void put_rank(JsonText& json, const RankPlan& rank) {
+    json.object([&] {
+        json.member("rank", rank.rank);
+        json.member("local_rank", rank.local_rank);
+        json.member("argv", rank.argv);
+        json.member("wrap", rank.wrap);
+        json.member("gpu", [&] { put_gpu(json, rank); });
+        json.member("hca", [&] { put_hca(json, rank); });
+        json.member("cpus", rank.binding.cpus);
+        json.member("memory_nodes", rank.binding.memory_nodes);
+        json.member("physical_cores", rank.binding.physical_cores);
+        json.member("reason", rank.binding.reason);
+        json.member("environment", [&] { put_choices(json, rank.environment); });
+    });
 }
+
+void put_nccl(JsonText& json, const NcclEnvironment& nccl) {
+    json.object([&] {
+        json.member("profile", nccl.profile);
+        json.member("set", [&] { put_choices(json, nccl.set); });
+        json.member("kept", [&] { put_choices(json, nccl.kept); });
+        json.member("left", [&] { put_choices(json, nccl.left); });
+        json.member("compute_hcas", nccl.compute_hcas);
+        json.member("excluded_hcas", [&] { put_excluded(json, nccl.excluded_hcas); });
+        json.member("warnings", nccl.warnings);
+    });
+}
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json memory_json(const std::optional<MemoryForecast>& memory) {
     if (!memory)
@@ -105,49 +125,50 @@ Json memory_json(const std::optional<MemoryForecast>& memory) {
 
 std::string plan_json(const LaunchPlan& given, Secrets secrets) {
     const LaunchPlan plan = secrets == Secrets::show ? given : without_secrets(given);
-    Json ranks = Json::array();
-    for (const RankPlan& rank : plan.ranks)
-        ranks.push_back(rank_json(rank));
     const StoreExposure store = store_exposure(plan);
-    Json whole = {
-        {"format", kFormatVersion},
-        {"job_name", plan.job_name},
-        {"run_id", plan.run_id},
-        {"run_dir", plan.run_dir},
-        {"workdir", plan.workdir},
-        {"hostname", plan.hostname},
-        {"saved_machine", plan.saved_machine},
-        {"nodes",
-         {{"count", plan.node_count}, {"names", plan.node_names}, {"rank", plan.node_rank}}},
-        {"world_size", plan.world_size},
-        {"binding", binding_mode_name(plan.binding_mode)},
-        {"mpi", {{"mode", mpi_mode_name(plan.mpi.mode)}, {"reason", plan.mpi.reason}}},
-        {"output",
-         {{"stdio", plan.spec.logging.stdio},
-          {"line_buffered", plan.output.by_lines},
-          {"preload", plan.output.preload},
-          {"reason", plan.output.reason}}},
-        {"gpu_count", plan.gpu_count},
-        {"numa_node_count", plan.numa_node_count},
-        {"cpu_quota", or_null(plan.cpu_quota)},
-        {"ranks", ranks},
-        {"store", {{"listens", store.listens}, {"admits", store.admits}, {"open", store.open}}},
-        {"nccl",
-         {{"profile", plan.nccl.profile},
-          {"set", choices_json(plan.nccl.set)},
-          {"kept", choices_json(plan.nccl.kept)},
-          {"left", choices_json(plan.nccl.left)},
-          {"compute_hcas", plan.nccl.compute_hcas},
-          {"excluded_hcas", excluded_json(plan.nccl.excluded_hcas)},
-          {"warnings", plan.nccl.warnings}}},
-        {"memory", memory_json(plan.memory)},
-        {"notes", plan.notes},
-        {"warnings", plan.warnings}};
-    if (secrets == Secrets::mask)
-        mask_texts(whole, plan.spec.secrets);
-    // A name from outside need not be UTF-8; it is shown with replacement characters rather than
-    // refused.
-    return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    JsonText json(secrets, plan.spec.secrets);
+    json.object([&] {
+        json.member("format", kFormatVersion);
+        json.member("job_name", plan.job_name);
+        json.member("run_id", plan.run_id);
+        json.member("run_dir", plan.run_dir);
+        json.member("workdir", plan.workdir);
+        json.member("hostname", plan.hostname);
+        json.member("saved_machine", plan.saved_machine);
+        json.object("nodes", [&] {
+            json.member("count", plan.node_count);
+            json.member("names", plan.node_names);
+            json.member("rank", plan.node_rank);
+        });
+        json.member("world_size", plan.world_size);
+        json.member("binding", binding_mode_name(plan.binding_mode));
+        json.object("mpi", [&] {
+            json.member("mode", mpi_mode_name(plan.mpi.mode));
+            json.member("reason", plan.mpi.reason);
+        });
+        json.object("output", [&] {
+            json.member("stdio", plan.spec.logging.stdio);
+            json.member("line_buffered", plan.output.by_lines);
+            json.member("preload", plan.output.preload);
+            json.member("reason", plan.output.reason);
+        });
+        json.member("gpu_count", plan.gpu_count);
+        json.member("numa_node_count", plan.numa_node_count);
+        json.member("cpu_quota", [&] { json.put_tree(or_null(plan.cpu_quota)); });
+        json.member("ranks", [&] {
+            json.array(plan.ranks, [&](const RankPlan& rank) { put_rank(json, rank); });
+        });
+        json.object("store", [&] {
+            json.member("listens", store.listens);
+            json.member("admits", store.admits);
+            json.member("open", store.open);
+        });
+        json.member("nccl", [&] { put_nccl(json, plan.nccl); });
+        json.member("memory", [&] { json.put_tree(memory_json(plan.memory)); });
+        json.member("notes", plan.notes);
+        json.member("warnings", plan.warnings);
+    });
+    return json.text() + "\n";
 }
 
 }  // namespace autolaunch::launcher

@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <string_view>
 
 namespace autolaunch::launcher {
 namespace {
@@ -161,6 +164,15 @@ void add_yielding(Choices& choices, const LaunchPlan& plan, const EnvironmentMap
                                why + ": an MPI rank that waits lets others compute");
 }
 
+// Left over from an outer launch, secret, or of the task that the agent is.
+bool stays_with_agent(std::string_view name, const LaunchPlan& plan,
+                      const EnvironmentMap& inherited) {
+    const auto is_name = [name](const char* other) { return name == other; };
+    return std::any_of(std::begin(kContract), std::end(kContract), is_name) ||
+           name == env::kJobKey || name == env::kMungeSocket ||
+           is_of_agent_alone(name, plan, inherited);
+}
+
 }  // namespace
 
 std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const RankPlan& rank,
@@ -210,43 +222,49 @@ std::vector<std::string> overridden_contract(
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank,
                                           const GenerationFacts& facts,
                                           const EnvironmentMap& inherited) {
-    EnvironmentMap environment = inherited;
-    for (const char* name : kContract)
-        environment.erase(name);  // left over from an outer launch
-    for (const char* name : {env::kJobKey, env::kMungeSocket})
-        environment.erase(name);
-    std::erase_if(environment, [&](const auto& variable) {
-        return is_of_agent_alone(variable.first, plan, inherited);
-    });
+    std::map<std::string_view, std::string> ours;
     for (const VariableChoice& choice : rank.environment)
-        environment[choice.name] = choice.value;
-
-    environment[env::kMasterAddr] = facts.master_addr;
-    environment[env::kMasterPort] = std::to_string(facts.master_port);
-    environment[env::kRestartCount] = std::to_string(facts.generation);
-    environment[env::kGeneration] = std::to_string(facts.generation);
-    environment[env::kErrorFile] = fmt::format("{}/generation-{}/rank-{}/error.json", facts.run_dir,
-                                               facts.generation, rank.rank);
+        ours[choice.name] = choice.value;
+    ours[env::kMasterAddr] = facts.master_addr;
+    ours[env::kMasterPort] = std::to_string(facts.master_port);
+    ours[env::kRestartCount] = std::to_string(facts.generation);
+    ours[env::kGeneration] = std::to_string(facts.generation);
+    ours[env::kErrorFile] = fmt::format("{}/generation-{}/rank-{}/error.json", facts.run_dir,
+                                        facts.generation, rank.rank);
     if (!facts.run_dir.empty())
-        environment[env::kRunDir] = facts.run_dir;
+        ours[env::kRunDir] = facts.run_dir;
     if (!facts.store_address.empty())
-        environment[env::kStore] = facts.store_address;
+        ours[env::kStore] = facts.store_address;
     if (!facts.store_token.empty())
-        environment[env::kStoreToken] = facts.store_token;
+        ours[env::kStoreToken] = facts.store_token;
     if (!facts.socket_path.empty())
-        environment[env::kSocket] = facts.socket_path;
+        ours[env::kSocket] = facts.socket_path;
     if (!facts.trainer_config_path.empty())
-        environment[env::kTrainerConfig] = facts.trainer_config_path;
+        ours[env::kTrainerConfig] = facts.trainer_config_path;
     // The user's word is the last, also on what is known only now.
     for (const char* name : kContract)
         if (const auto users = plan.spec.trainer.env.find(name);
             users != plan.spec.trainer.env.end())
-            environment[name] = users->second;
+            ours[name] = users->second;
 
+    // Both are sorted, and so is what comes of them.
     std::vector<std::string> lines;
-    lines.reserve(environment.size());
-    for (const auto& [name, value] : environment)
-        lines.push_back(name + "=" + value);
+    lines.reserve(inherited.size() + ours.size());
+    const auto add = [&lines](std::string_view name, std::string_view value) {
+        std::string& line = lines.emplace_back();
+        line.reserve(name.size() + 1 + value.size());
+        line.append(name).append("=").append(value);
+    };
+    auto own = ours.begin();
+    for (const auto& [name, value] : inherited) {
+        for (; own != ours.end() && own->first < name; ++own)
+            add(own->first, own->second);
+        const bool replaced = own != ours.end() && own->first == name;
+        if (!replaced && !stays_with_agent(name, plan, inherited))
+            add(name, value);
+    }
+    for (; own != ours.end(); ++own)
+        add(own->first, own->second);
     return lines;
 }
 

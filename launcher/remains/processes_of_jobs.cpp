@@ -104,6 +104,8 @@ std::map<std::string, std::vector<pid_t>> processes_by_folder(
 
 EndedProcesses end_processes_of(const std::set<std::string>& folders, Deadline deadline) {
     EndedProcesses outcome;
+    if (folders.empty())
+        return outcome;
     const std::set<pid_t> spared = ourselves();
     std::map<pid_t, std::string> told;  // each is told of once
     for (;;) {

@@ -28,8 +28,9 @@ double seconds(std::chrono::milliseconds duration) {
 std::string format_time(std::chrono::system_clock::time_point at) {
     const auto since_epoch = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch());
     const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
-    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                       fmt::gmtime(static_cast<std::time_t>(whole.count())),
+    const std::tm utc = fmt::gmtime(static_cast<std::time_t>(whole.count()));
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                       utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
                        (since_epoch - whole).count());
 }
 
@@ -254,13 +255,12 @@ std::pair<const char*, Json> describe(const JobEnded& e) {
 std::string to_json_line(const Event& event, std::span<const std::string> secrets) {
     return std::visit(
         [&event, secrets](const auto& what) {
-            auto described = describe(what);
-            mask_texts(described.second, secrets);
-            Json line = {{"time", format_time(event.at)},
-                         {"generation", event.generation},
-                         {"event", described.first}};
-            line.update(described.second);
-            return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+            auto [name, fields] = describe(what);
+            mask_texts(fields, secrets);
+            const std::string rest = fields.dump(-1, ' ', false, Json::error_handler_t::replace);
+            return fmt::format("{{\"time\":\"{}\",\"generation\":{},\"event\":\"{}\"{}{}",
+                               format_time(event.at), event.generation, name,
+                               fields.empty() ? "" : ",", rest.substr(1));
         },
         event.what);
 }

@@ -7,6 +7,7 @@
 #include <autolaunch/error.hpp>
 
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,10 +50,21 @@ std::vector<pid_t> children_by_scan(pid_t parent) {
     return pids;
 }
 
+// Its threads, each of which has children of its own. Of one there is no need to make a list: the
+// folder has a link more for each.
+std::vector<fs::path> threads_of(pid_t process) {
+    const fs::path tasks = "/proc/" + std::to_string(process) + "/task";
+    struct stat facts {};
+    constexpr nlink_t kLinksOfOne = 3;
+    if (::stat(tasks.c_str(), &facts) == 0 && facts.st_nlink == kLinksOfOne)
+        return {tasks / std::to_string(process)};
+    std::error_code ignored;
+    return list_folder(tasks, ignored);
+}
+
 std::vector<pid_t> children_of(pid_t parent) {
     std::vector<pid_t> pids;
-    std::error_code ignored;
-    for (const auto& task : list_folder("/proc/" + std::to_string(parent) + "/task", ignored)) {
+    for (const auto& task : threads_of(parent)) {
         try {
             add_numbers(read_file(task / "children"), pids);
         } catch (const Error&) {

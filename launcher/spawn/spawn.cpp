@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstddef>
+#include <iterator>
 #include <new>
 #include <system_error>
 
@@ -29,21 +31,21 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::size_t kStackBytes = 128 * 1024;
-
 // CLONE_VFORK holds the parent until the child executes its program or ends, so the report is
 // complete when clone returns. CLONE_VM spares the copy of our page tables; the sanitizers keep
 // state per address space and cannot bear it.
 #ifdef AUTOLAUNCH_SANITIZED
 constexpr int kCloneFlags = CLONE_VFORK | CLONE_PIDFD | SIGCHLD;
+constexpr std::size_t kStackBytes = 128 * 1024;
 #else
 constexpr int kCloneFlags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD;
 #endif
 
 std::string reason(int error_number) { return std::generic_category().message(error_number); }
 
-/// Memory that parent and child both see, with CLONE_VM or without: the child's stack and its
-/// report.
+/// Memory that parent and child both see: the child's stack and its report. With CLONE_VM all is,
+/// and a part of our own stack will do, which waits as we do.
+#ifdef AUTOLAUNCH_SANITIZED
 class SharedPages {
 public:
     SharedPages()
@@ -65,6 +67,17 @@ private:
     void* bytes_;
     ChildSetup* setup_ = nullptr;
 };
+#else
+class SharedPages {
+public:
+    ChildSetup& setup() { return setup_; }
+    void* stack_top() { return std::end(stack_); }
+
+private:
+    alignas(std::max_align_t) std::byte stack_[64 * 1024];  // not cleared: it costs its pages
+    ChildSetup setup_;
+};
+#endif
 
 /// No signal may find the child with the parent's handlers and memory.
 class AllSignalsBlocked {

@@ -152,8 +152,7 @@ void Generation::start_mpi(const Inheritance& inherited) {
 }
 
 ChildSpec Generation::child_of(const RankProcess& rank, const RankFiles& files,
-                               const RankTerminals::Ends& terminals, int no_input,
-                               const Inheritance& inherited) {
+                               const RankTerminals::Ends& terminals, const Inheritance& inherited) {
     const RankPlan& planned = rank.plan();
     const EnvironmentMap& environment = has_stand_in(stand_ins_, planned.local_rank)
                                             ? stand_ins_->task(planned.local_rank).environment
@@ -164,7 +163,7 @@ ChildSpec Generation::child_of(const RankProcess& rank, const RankFiles& files,
                    .cpus = planned.binding.cpus,
                    .memory_nodes = planned.binding.memory_nodes,
                    .file_limit = inherited.file_limit,
-                   .stdin_fd = no_input,
+                   .stdin_fd = no_input_.get(),
                    .stdout_fd = (terminals.out ? terminals.out : files.out).get(),
                    .stderr_fd = (terminals.err ? terminals.err : files.err).get()};
     spec.ignores_hangup = inherited.ignores_hangup;
@@ -182,8 +181,9 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
         folder_ = open_generation_folder(plan_.run_dir, number_);
     const RankFiles files = open_rank_files(*folder_, rank.plan().rank);
     const auto terminals = terminals_ ? terminals_->add_rank(files) : RankTerminals::Ends{};
-    const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
-    ChildSpec spec = child_of(rank, files, terminals, no_input.get(), inherited);
+    if (!no_input_)
+        no_input_ = open_file("/dev/null", O_RDONLY);
+    ChildSpec spec = child_of(rank, files, terminals, inherited);
     if (!plan_.output.preload.empty())
         spec.environment.push_back(std::string(env::kStdout) + '=' + file_identity(files.out));
     if (mpi_)

@@ -146,8 +146,7 @@ private:
     void signal(RankProcess& rank, int number);
     void send_stop_signal(RankProcess& rank);
     ChildSpec child_of(const RankProcess& rank, const RankFiles& files,
-                       const RankTerminals::Ends& terminals, int no_input,
-                       const Inheritance& inherited);
+                       const RankTerminals::Ends& terminals, const Inheritance& inherited);
     void ask_to_stop(RankProcess& rank);
     session::Stop stop_message() const;
     void on_end(RankProcess& rank);
@@ -168,6 +167,7 @@ private:
     std::deque<RankProcess> ranks_;
     LogFollower follower_;
     std::optional<OwnedFolder> folder_;  ///< of the ranks' logs, once one was started
+    UniqueFd no_input_;                  ///< of ranks that get none
     LogRoom log_room_;
     std::optional<RankTerminals> terminals_;  ///< with logging.stdio: pty
     RankRecorders recorders_;

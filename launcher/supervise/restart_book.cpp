@@ -1,5 +1,6 @@
 #include "supervise/restart_book.hpp"
 
+#include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
 #include "base/read_at_most.hpp"
 #include "supervise/run_directory.hpp"
@@ -20,7 +21,7 @@ constexpr mode_t kReadableByGroup = 0640;
 
 std::string read_or_nothing(const std::filesystem::path& path) {
     try {
-        return read_at_most(path, kMostBytes);
+        return path_exists(path) ? read_at_most(path, kMostBytes) : std::string();
     } catch (const SystemError& error) {
         if (error.error_number() == ENOENT)
             return {};

@@ -54,10 +54,12 @@ std::map<std::string, Told> ask_kernel() {
 
 std::vector<std::string> words_of(const std::string& line) {
     std::vector<std::string> words;
-    for (const std::string& part : split(line, ' '))
-        for (const std::string& word : split(part, '\t'))
-            if (!trim(word).empty())
-                words.emplace_back(trim(word));
+    constexpr const char* kBlanks = " \t\r";
+    for (std::size_t end = 0, begin = line.find_first_not_of(kBlanks); begin != line.npos;
+         begin = line.find_first_not_of(kBlanks, end)) {
+        end = std::min(line.find_first_of(kBlanks, begin), line.size());
+        words.push_back(line.substr(begin, end - begin));
+    }
     return words;
 }
 

@@ -2,10 +2,12 @@
 
 #include <autolaunch/error.hpp>
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -67,13 +69,18 @@ void remove_path(const fs::path& path) {
     check(error, "remove " + path.string());
 }
 
+// A directory_iterator makes a path of every entry, which /tmp may have many of.
 std::vector<fs::path> list_folder(const fs::path& folder, std::error_code& error,
                                   std::string_view prefix) {
     std::vector<fs::path> entries;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-         entry.increment(error))
-        if (prefix.empty() || entry->path().filename().native().starts_with(prefix))
-            entries.push_back(entry->path());
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+    const dirent* entry = nullptr;
+    while (open != nullptr && (errno = 0, entry = ::readdir(open.get())) != nullptr) {
+        const std::string_view name = entry->d_name;
+        if (name != "." && name != ".." && name.starts_with(prefix))
+            entries.push_back(folder / name);
+    }
+    error.assign(errno, std::generic_category());
     std::sort(entries.begin(), entries.end());
     return entries;
 }
