@@ -313,6 +313,11 @@ void OptionParser::add_job_options() {
          "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")
         ->type_name("HOW")
         ->group(group);
+    text("--preload", job_.preload,
+         "What Python ranks import once a node, before they are forked: auto, off or "
+         "torch,transformers")
+        ->type_name("MODULES")
+        ->group(group);
     text("--role", job_.role, "ROLE_NAME of the ranks")->type_name("NAME")->group(group);
     text("--signals-to-handle", job_.signals_to_handle,
          "Signals that stop the job, such as SIGTERM,SIGINT")
