@@ -36,6 +36,13 @@ Json excluded_json(const std::vector<VariableChoice>& hcas) {
     return list;
 }
 
+Json imports_json(const PreloadChoice& preload) {
+    Json list = Json::array();
+    for (const PreloadedImport& import : preload.imports)
+        list.push_back(import.statement);
+    return list;
+}
+
 Json gpu_json(const RankPlan& rank) {
     if (!rank.gpu)
         return nullptr;
@@ -127,6 +134,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
           {"line_buffered", plan.output.by_lines},
           {"preload", plan.output.preload},
           {"reason", plan.output.reason}}},
+        {"preload", {{"imports", imports_json(plan.preload)}, {"reason", plan.preload.reason}}},
         {"gpu_count", plan.gpu_count},
         {"numa_node_count", plan.numa_node_count},
         {"cpu_quota", or_null(plan.cpu_quota)},
