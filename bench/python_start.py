@@ -3,8 +3,9 @@
 
     bench/python_start.py --autolaunch build/release/launcher/autolaunch --python venv/bin/python --imports torch --ranks 1,2,8
 
-Each line is the median of --runs runs on this machine, whose page cache is warm after the first, which does not count:
-seconds from the command to the slowest rank's first line; CPU seconds of everything; the ranks' PSS together, once all have
+Each line is the median of --runs runs on this machine, whose page cache is warm after the runs that do not count:
+seconds from the command to the slowest rank's first line, CPU seconds of ranks and interpreter until then, and of
+everything with the ranks' ends; the ranks' PSS together, once all have
 imported; what ranks and interpreter have asked the file system for. `again` is from a rank's failure to the slowest rank's
 first line in the restart. Where torchrun is not installed for that Python it says so.
 """
@@ -22,7 +23,7 @@ import time
 
 RANK = '''
 import {imports}
-import json, os, time
+import json, os, resource, time
 first_line = time.time()
 out, world = os.environ["BENCH_OUT"], int(os.environ["WORLD_SIZE"])
 start = os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -34,7 +35,8 @@ def tell(kind, **facts):
 def wait_for_all(kind):
     while sum(name.startswith(kind + "-" + start) and not name.endswith(".new") for name in os.listdir(out)) < world:
         time.sleep(0.01)
-tell("first", time=first_line)
+used = resource.getrusage(resource.RUSAGE_SELF)
+tell("first", time=first_line, cpu=used.ru_utime + used.ru_stime)
 wait_for_all("first")
 pss = next(int(line.split()[1]) for line in open("/proc/self/smaps_rollup") if line.startswith("Pss:"))
 io = dict(line.split(": ") for line in open("/proc/self/io").read().splitlines())
@@ -54,14 +56,15 @@ def read(out, kind):
 
 
 def interpreter_io(folder):
-    """Of the interpreter that ranks are forked from, while it lives."""
+    """Bytes, calls and CPU seconds of the interpreter that ranks are forked from, while it lives."""
     try:
         events = open(os.path.join(folder, "run", "events.jsonl")).read()
         pid = re.search(r'"python_preloaded","pid":(\d+)', events).group(1)
         io = dict(line.split(": ") for line in open("/proc/%s/io" % pid).read().splitlines())
-        return int(io["rchar"]), int(io["syscr"])
+        ticks = open("/proc/%s/stat" % pid).read().rpartition(")")[2].split()[11:13]
+        return int(io["rchar"]), int(io["syscr"]), sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError, KeyError):
-        return 0, 0
+        return 0, 0, 0
 
 
 def run_once(command, imports, ranks, restart):
@@ -75,9 +78,9 @@ def run_once(command, imports, ranks, restart):
     begun = time.time()
     job = subprocess.Popen(command + [script], cwd=folder, stdout=log, stderr=log,
                            env={**os.environ, "BENCH_OUT": out, "OMP_NUM_THREADS": "1"})
-    shared = (0, 0)
+    shared = (0, 0, 0)
     while job.poll() is None:
-        if len(read(out, "facts-0")) == ranks and shared == (0, 0):
+        if len(read(out, "facts-0")) == ranks and shared == (0, 0, 0):
             shared = interpreter_io(folder)
         time.sleep(0.05)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -86,6 +89,7 @@ def run_once(command, imports, ranks, restart):
         raise SystemExit("%s: exit code %d: %s" % (" ".join(command), job.returncode, said[-2000:]))
     facts = read(out, "facts-0")
     result = {"first": max(f["time"] for f in read(out, "first-0")) - begun,
+              "first_cpu": sum(f["cpu"] for f in read(out, "first-0")) + shared[2],
               "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
               "pss_mb": sum(f["pss_kb"] for f in facts) / 1024,
               "read_mb": (sum(f["read"] for f in facts) + shared[0]) / 1e6,
@@ -115,20 +119,24 @@ def main():
     parser.add_argument("--imports", default="torch", help="as a script has them: torch, transformers")
     parser.add_argument("--ranks", default="1,2,8")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--warm", type=int, default=1, help="runs before, which do not count")
+    parser.add_argument("--no-restart", action="store_true")
     parser.add_argument("--only", default="plain,preloaded,torchrun")
     options = parser.parse_args()
-    print("%-10s %5s %8s %8s %8s %9s %8s %9s" % ("import " + options.imports[:3], "ranks", "first s", "cpu s", "PSS MB",
+    print("%-10s %5s %8s %8s %8s %8s %9s %8s %9s" % ("", "ranks", "first s", "its cpu", "all cpu", "PSS MB",
                                                  "read MB", "calls", "again s"))
     for ranks in map(int, options.ranks.split(",")):
         for name, command in commands(options, ranks):
             if name not in options.only.split(","):
                 continue
-            measured = [run_once(command, options.imports, ranks, False) for _ in range(options.runs + 1)][1:]
-            again = [run_once(command, options.imports, ranks, True)["again"] for _ in range(options.runs)]
+            measured = [run_once(command, options.imports, ranks, False) for _ in range(options.runs + options.warm)]
+            measured = measured[options.warm:]
+            restarts = 0 if options.no_restart else options.runs
+            again = [run_once(command, options.imports, ranks, True)["again"] for _ in range(restarts)]
             median = {key: statistics.median(m[key] for m in measured) for key in measured[0]}
-            print("%-10s %5d %8.2f %8.2f %8.0f %9.0f %8d %9.3f" % (
-                name, ranks, median["first"], median["cpu"], median["pss_mb"], median["read_mb"], median["calls"],
-                statistics.median(again)), flush=True)
+            print("%-10s %5d %8.2f %8.2f %8.2f %8.0f %9.0f %8d %9.3f" % (
+                name, ranks, median["first"], median["first_cpu"], median["cpu"], median["pss_mb"], median["read_mb"], median["calls"],
+                statistics.median(again) if again else float("nan")), flush=True)
 
 
 if __name__ == "__main__":

@@ -394,12 +394,15 @@ void remember_old_block(char** environment) {
     old_block_bytes = static_cast<size_t>(*last + ::strlen(*last) + 1 - old_block);
 }
 
-int warm_main(int argc, char** argv, const Python& py, const char* number) {
+int warm_main(int argc, char** argv, const char* number) {
     control = ::fcntl(::atoi(number), F_DUPFD_CLOEXEC, kLowestOwnFd);
     ::close(::atoi(number));
     Order order;
     if (control < 0 || !receive(order))
         ::_exit(0);
+    Python py;
+    if (!find_python(py))
+        give_up("%s is no CPython from 3.8 on", program_invocation_short_name);
     set_environment(order.environment(), order.head.environment_bytes);
     initialize(py, argc, argv);
     import_and_serve(py, order);
@@ -412,11 +415,10 @@ Main program_main = nullptr;
 
 int main_in_between(int argc, char** argv, char** environment) {
     const char* number = ::getenv(kWarmVariable);
-    Python py;
-    if (number == nullptr || !find_python(py))
-        return program_main(argc, argv, environment);  // `env` on its way to the interpreter
+    if (number == nullptr || ::strcmp(program_invocation_short_name, "env") == 0)
+        return program_main(argc, argv, environment);  // on its way to the interpreter
     remember_old_block(environment);
-    return warm_main(argc, argv, py, number);
+    return warm_main(argc, argv, number);
 }
 
 }  // namespace
