@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--ranks", default="1,2,8")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--warm", type=int, default=1, help="runs before, which do not count")
-    parser.add_argument("--no-restart", action="store_true")
+    parser.add_argument("--no-restart", action="store_true", help="then `all cpu` is of one start")
     parser.add_argument("--only", default="plain,preloaded,torchrun")
     options = parser.parse_args()
     print("%-10s %5s %8s %8s %8s %8s %9s %8s %9s" % ("", "ranks", "first s", "its cpu", "all cpu", "PSS MB",
@@ -129,14 +129,12 @@ def main():
         for name, command in commands(options, ranks):
             if name not in options.only.split(","):
                 continue
-            measured = [run_once(command, options.imports, ranks, False) for _ in range(options.runs + options.warm)]
+            measured = [run_once(command, options.imports, ranks, not options.no_restart) for _ in range(options.runs + options.warm)]
             measured = measured[options.warm:]
-            restarts = 0 if options.no_restart else options.runs
-            again = [run_once(command, options.imports, ranks, True)["again"] for _ in range(restarts)]
             median = {key: statistics.median(m[key] for m in measured) for key in measured[0]}
             print("%-10s %5d %8.2f %8.2f %8.2f %8.0f %9.0f %8d %9.3f" % (
                 name, ranks, median["first"], median["first_cpu"], median["cpu"], median["pss_mb"], median["read_mb"], median["calls"],
-                statistics.median(again) if again else float("nan")), flush=True)
+                median.get("again", float("nan"))), flush=True)
 
 
 if __name__ == "__main__":
