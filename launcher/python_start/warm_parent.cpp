@@ -155,6 +155,8 @@ void WarmParent::await_imports() {
 }
 
 void WarmParent::imports_are_over() {
+    if (state_ != State::importing)
+        return;  // answer and timer came together
     timer_.cancel();
     readable_.close();
     const WarmReply reply = socket_->receive(Deadline::after(std::chrono::seconds(0)));

@@ -138,6 +138,18 @@ launch --preload auto --nproc-per-node 2 --max-restarts 1 -- $python twice.py ||
 expect "imports in a job with a restart" 1 "$(forked)"
 grep -q "trainer.preload" err.log && fail "a rank of the restart started by itself"
 
+# Somebody stops the job while it imports: at once, and nothing is left.
+with_module takes_long 'import time; open("importing", "w").close(); time.sleep(60)'
+fresh
+timeout 100 "$AUTOLAUNCH" --log-dir run --preload auto -- $python "$work/uses.py" >out.log 2>err.log </dev/null &
+job=$!
+eventually "a long import" [ -e importing ]
+kill -TERM "$(pgrep -P $job)"
+wait $job
+expect "exit code of a job that was stopped while it imported" 143 "$?"
+pgrep -f "^$python $work/uses.py" >/dev/null && fail "an interpreter outlived its job"
+[ -s run/generation-0/rank-0/stdout ] && fail "a rank ran after the stop"
+
 # What cannot be done is said, before anything starts or beside the plan.
 fresh
 says 65 "is no Python program" "$AUTOLAUNCH" run --preload torch -- sleep 1
