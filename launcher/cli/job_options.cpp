@@ -8,6 +8,7 @@
 #include "cli/other_launchers.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "secrets/secrets.hpp"
+#include "spec/preload_words.hpp"
 #include "spec/spec.hpp"
 #include "spec/units.hpp"
 
@@ -216,6 +217,13 @@ std::string mpi_from(const std::string& word) {
     return word;
 }
 
+PreloadSpec preload_option(const std::string& words) {
+    const auto preload = preload_from(words);
+    if (!preload)
+        throw UsageError("--preload " + words + ": expected auto, off or modules, as torch,numpy");
+    return *preload;
+}
+
 std::string stdio_from(const std::string& word) {
     if (word != "file" && word != "pty")
         throw UsageError("--stdio " + word + ": expected file or pty");
@@ -321,6 +329,8 @@ void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::st
         apply_binding(*options.numa_binding, spec.resources);
     if (options.mpi)
         spec.trainer.mpi = mpi_from(*options.mpi);
+    if (options.preload)
+        spec.trainer.preload = preload_option(*options.preload);
     if (options.role)
         spec.role = *options.role;
     if (options.signals_to_handle)

@@ -142,7 +142,8 @@ Words words_of(Command command) {
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
-                "processes, sockets,\nshared memory; by root those of all users. What a live job has is left alone. "
+                "processes, sockets,\nshared memory; by root those of all users. What a live job "
+                "has is left alone. "
                 "docs/exit-certificate.md.",
                 "autolaunch clean [--job ID] [--dry-run] [--drain] [--json]",
                 "Exits with 0 when nothing is left, and 78 where something does not go.\n\n"
@@ -304,6 +305,11 @@ void OptionParser::add_job_options() {
     option("--mpi", job_.mpi,
            "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")
         .type_name("HOW")
+        .group(group);
+    option("--preload", job_.preload,
+           "What Python ranks import once a node, before they are forked: auto, off or "
+           "torch,transformers")
+        .type_name("MODULES")
         .group(group);
     option("--role", job_.role, "ROLE_NAME of the ranks").type_name("NAME").group(group);
     option("--signals-to-handle", job_.signals_to_handle,

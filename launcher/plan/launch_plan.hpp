@@ -6,6 +6,7 @@
 #include "plan/memory_forecast.hpp"
 #include "plan/mpi_choice.hpp"
 #include "plan/output_choice.hpp"
+#include "plan/preload_choice.hpp"
 #include "secrets/secrets.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
@@ -83,6 +84,7 @@ struct LaunchPlan {
     std::string slurm_job_id;  ///< of whose end Slurm can be asked; empty outside Slurm
     MpiChoice mpi;             ///< decided after make_plan(): it takes a look at the program's file
     OutputChoice output;       ///< so is this
+    PreloadChoice preload;     ///< and this
 };
 
 /// What is known only once a generation has its sockets.

@@ -152,6 +152,13 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
             json.member("preload", plan.output.preload);
             json.member("reason", plan.output.reason);
         });
+        json.object("preload", [&] {
+            json.member("imports", [&] {
+                json.array(plan.preload.imports,
+                           [&](const PreloadedImport& import) { json.put(import.statement); });
+            });
+            json.member("reason", plan.preload.reason);
+        });
         json.member("gpu_count", plan.gpu_count);
         json.member("numa_node_count", plan.numa_node_count);
         json.member("cpu_quota", [&] { json.put_tree(or_null(plan.cpu_quota)); });

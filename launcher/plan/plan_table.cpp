@@ -205,6 +205,15 @@ std::string describe_output(const LaunchPlan& plan) {
            plan.output.reason;
 }
 
+std::string describe_preload(const PreloadChoice& preload) {
+    if (preload.imports.empty())
+        return "nothing: " + preload.reason;
+    std::vector<std::string> statements;
+    for (const PreloadedImport& import : preload.imports)
+        statements.push_back(import.statement);
+    return join(statements, "; ") + ": " + preload.reason;
+}
+
 // "./a x : 3 of ./b" where there are several programs.
 std::string describe_command(const LaunchPlan& plan) {
     if (plan.spec.programs.empty())
@@ -226,6 +235,7 @@ std::string head(const LaunchPlan& plan) {
                           {"placement", describe_placement(plan)},
                           {"mpi", describe_mpi(plan.mpi)},
                           {"output", describe_output(plan)},
+                          {"preload", describe_preload(plan.preload)},
                           {"command", describe_command(plan)},
                           {"workdir", plan.workdir},
                           {"run dir", plan.run_dir}};

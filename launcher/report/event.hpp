@@ -190,6 +190,12 @@ struct GpuPlacementKnown {
     int as_planned = 0, elsewhere = 0;
     std::string cannot_tell;  ///< why; else empty
 };
+/// The interpreter of this node has imported what its ranks are forked with.
+struct PythonPreloaded {
+    int pid = 0;
+    int modules = 0;
+    std::chrono::milliseconds took{0};
+};
 struct WarningRaised {
     std::string text;
 };
@@ -206,8 +212,9 @@ struct Event {
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted, StepReported,
                  CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
                  StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
-                 HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised,
-                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobEnded>
+                 HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded,
+                 WarningRaised, FlightShown, StandstillNoticed, StandstillOver, StacksShown,
+                 JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -234,6 +234,10 @@ std::pair<const char*, Json> describe(const SpawnFailed& e) {
 std::pair<const char*, Json> describe(const PlacementDrifted& e) {
     return {"placement_drift", {{"rank", e.rank}, {"what", e.what}}};
 }
+std::pair<const char*, Json> describe(const PythonPreloaded& e) {
+    return {"python_preloaded",
+            {{"pid", e.pid}, {"modules", e.modules}, {"seconds", seconds(e.took)}}};
+}
 std::pair<const char*, Json> describe(const GpuPlacementKnown& e) {
     if (!e.cannot_tell.empty())
         return {"gpu_placement", {{"cannot_tell", e.cannot_tell}}};

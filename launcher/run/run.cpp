@@ -9,6 +9,7 @@
 #include "input/job_input.hpp"
 #include "plan/job_shape.hpp"
 #include "pmi/mpi_linkage.hpp"
+#include "python_start/plan_preload.hpp"
 #include "rank_services/coordinator.hpp"
 #include "rank_services/socket_directory.hpp"
 #include "remains/job_record.hpp"
@@ -86,6 +87,7 @@ Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
         make_plan(spec, allocation, topology, joined.roster, environment, current_folder(), nccl);
     plan_mpi(plan, environment);
     plan_output(plan, environment);
+    plan_preload(plan, environment);
     check_input(plan, allocation.tasks_on_node.value_or(1) > 1);
     RunDirectory run_dir(plan);
     return {std::move(plan), std::move(run_dir)};
@@ -135,6 +137,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
                                 read_nccl_site(spec, environment, topology));
     plan_mpi(plan, environment);
     plan_output(plan, environment);
+    plan_preload(plan, environment);
     if (plan.uncompared_time_limit)
         plan.warnings.push_back(
             "slurm_config.time_limit is not compared with this job's, which Slurm says in the "
@@ -154,6 +157,8 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
     else
         plan_mpi(plan, environment);
     plan.output.reason = "not decided: the program that counts is on the saved machine";
+    if (spec.trainer.preload.how != PreloadSpec::How::off)
+        plan.preload.reason = plan.output.reason;
     return plan;
 }
 

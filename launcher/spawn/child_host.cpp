@@ -7,7 +7,7 @@
 namespace autolaunch::launcher {
 
 Child OwnChild::start(const ChildSpec& spec, EndHandler on_end) {
-    Child child = spawn_child(spec);
+    Child child = make_(spec);
     pid_ = child.pid;
     on_end_ = std::move(on_end);
     pidfd_.assign(child.pidfd.release());

@@ -5,6 +5,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 
 #include <functional>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -24,10 +25,14 @@ public:
     virtual void signal_group(int signal) = 0;
 };
 
+/// Makes a child of this process; spawn_child() is one.
+using ChildMaker = std::function<Child(const ChildSpec&)>;
+
 /// Children of this process.
 class OwnChild : public ChildHost {
 public:
-    explicit OwnChild(asio::io_context& io) : pidfd_(io) {}
+    explicit OwnChild(asio::io_context& io, ChildMaker make = spawn_child)
+        : make_(std::move(make)), pidfd_(io) {}
 
     Child start(const ChildSpec& spec, EndHandler on_end) override;
     void signal_group(int signal) override;
@@ -35,6 +40,7 @@ public:
 private:
     void wait_for_end();
 
+    ChildMaker make_;
     pid_t pid_ = -1;  ///< -1: none runs
     asio::posix::stream_descriptor pidfd_;
     EndHandler on_end_;

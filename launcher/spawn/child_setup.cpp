@@ -17,10 +17,10 @@ namespace {
 
 constexpr int kSetupFailed = 127;  // never seen: the parent reads the report and reaps the child
 
-int fail(ChildSetup& setup, SpawnStage stage) {
+bool fail(ChildSetup& setup, SpawnStage stage) {
     setup.error_number = errno;
     setup.failed_stage = stage;
-    return kSetupFailed;
+    return false;
 }
 
 // The parent-death signal is sent when the starting *thread* ends. A parent that was gone before
@@ -134,8 +134,7 @@ void ignore_requests() {
             ::sigaction(signal, &ignore, nullptr);
 }
 
-int run_child(void* argument) {
-    auto& setup = *static_cast<ChildSetup*>(argument);
+bool enter_place(ChildSetup& setup) {
     if (::setpgid(0, 0) != 0)
         return fail(setup, SpawnStage::process_group);
     if (!die_with_parent(setup.parent))
@@ -149,13 +148,21 @@ int run_child(void* argument) {
     restore_file_limit(setup);
     if (setup.workdir != nullptr && ::chdir(setup.workdir) != 0)
         return fail(setup, SpawnStage::workdir);
+    return true;
+}
+
+int run_child(void* argument) {
+    auto& setup = *static_cast<ChildSetup*>(argument);
+    if (!enter_place(setup))
+        return kSetupFailed;
     reset_signals();
     if (setup.deaf)
         ignore_requests();
     if (setup.ignores_hangup)
         ::signal(SIGHUP, SIG_IGN);
     ::execve(setup.path, setup.argv, setup.environment);
-    return fail(setup, SpawnStage::exec);
+    fail(setup, SpawnStage::exec);
+    return kSetupFailed;
 }
 
 }  // namespace autolaunch::launcher

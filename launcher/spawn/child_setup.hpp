@@ -44,6 +44,11 @@ void reset_signals();
 /// inherit it. Async-signal-safe.
 void ignore_requests();
 
+/// Process group, parent-death signal, CPUs, memory policy, descriptors, limit and folder: all that
+/// a child needs besides its signals. False when a step failed, which `setup` names then.
+/// Async-signal-safe.
+bool enter_place(ChildSetup& setup);
+
 /// Runs in the child, on its own stack, with all signals blocked. Only async-signal-safe calls;
 /// returns the exit status only when something failed.
 int run_child(void* setup);

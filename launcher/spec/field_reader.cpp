@@ -1,6 +1,7 @@
 #include "spec/field_reader.hpp"
 
 #include "base/text.hpp"
+#include "spec/preload_words.hpp"
 #include "spec/rank_words.hpp"
 #include "spec/restart_rules.hpp"
 #include "spec/scalar.hpp"
@@ -83,6 +84,7 @@ private:
         field = found.value_or(field);
         return found.has_value();
     }
+    bool read(PreloadSpec& field);
     bool read(RestartRules& field) {
         const std::size_t before = errors_.size();
         const bool is_mapping = read_restart_rules(value_, path_, field, errors_);
@@ -293,6 +295,30 @@ bool FieldReader::read(Preflight& field) {
         return false;
     field = wanted ? Preflight::stop : Preflight::off;
     return true;
+}
+
+bool FieldReader::read(PreloadSpec& field) {
+    if (value_.is_scalar()) {
+        const auto found = preload_word(value_.text);
+        field = found.value_or(field);
+        return found.has_value();
+    }
+    if (!value_.is_sequence() || value_.items.empty())
+        return false;
+    PreloadSpec listed{.how = PreloadSpec::How::listed, .modules = {}};
+    for (std::size_t i = 0; i < value_.items.size(); ++i) {
+        const Value& item = value_.items[i];
+        if (item.is_scalar() && is_module_name(item.text)) {
+            listed.modules.push_back(item.text);
+            continue;
+        }
+        errors_.push_back(error_at(item.at, path_ + '[' + std::to_string(i) + ']',
+                                   "expected a Python module's name; found " + describe(item)));
+        reported_ = true;
+    }
+    if (!reported_)
+        field = std::move(listed);
+    return !reported_;
 }
 
 bool FieldReader::read_binding(ResourceSpec& field) {

@@ -24,6 +24,14 @@ struct InputSpec {
     bool operator==(const InputSpec&) const = default;
 };
 
+/// What Python ranks have imported before they are forked from one interpreter.
+struct PreloadSpec {
+    enum class How { off, automatic, listed };
+    How how = How::off;
+    std::vector<std::string> modules;  ///< with How::listed
+    bool operator==(const PreloadSpec&) const = default;
+};
+
 struct TrainerSpec {
     std::vector<std::string> command;  ///< argv; a shell line becomes {"/bin/sh", "-c", line}
     std::string module;                ///< `python -m module`, with `command` as its arguments
@@ -33,6 +41,7 @@ struct TrainerSpec {
     InputSpec input;
     /// Commands around the program, by ranks: "0,3-5" or "all".
     std::map<std::string, std::string> wrap;
+    PreloadSpec preload;
 };
 
 /// One program of several in one job, mpirun's `:`.

@@ -43,6 +43,10 @@ Section trainer_section() {
              {"wrap", Form::wrap_map, FIELD(trainer.wrap), "",
               "Commands that the program of these ranks is started by, such as a profiler: "
               "{0: perf record -o perf.$RANK}. /bin/sh reads them."},
+             {"preload", Form::preload, FIELD(trainer.preload), "off",
+              "Python modules that one interpreter a node imports; ranks are forked from it "
+              "(docs/python-start.md). auto: what the script's first statements import; off: every "
+              "rank imports by itself; or a list: [torch, transformers]."},
              {"config", Form::free_form, std::monostate{}, "",
               "The trainer's own settings. They reach it untouched, in the file named by "
               "AUTOLAUNCH_TRAINER_CONFIG."}}};
@@ -515,6 +519,8 @@ std::string expectation(const Key& key) {
             return "true, false or warn";
         case Form::input:
             return "none, all or a rank";
+        case Form::preload:
+            return "auto, off or a list of Python modules";
         case Form::wrap_map:
             return "a mapping of ranks (all, or such as \"0,3-5\") to command lines";
         case Form::restart_map:

@@ -36,6 +36,7 @@ enum class Form {
     streams,         ///< all, stdout, stderr, none
     preflight,       ///< a boolean, or warn
     input,           ///< none, all or a rank
+    preload,         ///< auto, off or a list of Python modules
     wrap_map,        ///< ranks to a command line
     restart_map,     ///< causes to what follows from them
     free_form        ///< the trainer's own
@@ -50,7 +51,7 @@ using Field = std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, F
                            FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
                            FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>,
                            FieldOf<StdStreams>, FieldOf<Preflight>, FieldOf<ResourceSpec>,
-                           FieldOf<InputSpec>, FieldOf<RestartRules>>;
+                           FieldOf<InputSpec>, FieldOf<PreloadSpec>, FieldOf<RestartRules>>;
 
 struct Key {
     std::string_view name;

@@ -68,6 +68,8 @@ Json restart_map() {
     return schema;
 }
 
+constexpr const char* kModulePattern = R"(^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$)";
+
 Json form_schema(const Key& key) {
     const Json text = {{"type", {"string", "number", "boolean"}}};
     switch (key.form) {
@@ -126,6 +128,12 @@ Json form_schema(const Key& key) {
         case Form::input:
             return any_of({{{"type", "integer"}, {"minimum", 0}},
                            {{"type", "string"}, {"pattern", "^(none|all|[0-9]+)$"}}});
+        case Form::preload: {
+            Json modules = {{"type", "array"}, {"minItems", 1}};
+            modules["items"] = any_of({{{"type", "string"}, {"pattern", kModulePattern}}});
+            // An editor reads `off` as YAML 1.1 does.
+            return any_of({{{"enum", Json::array({"auto", "off", false})}}, modules});
+        }
         case Form::wrap_map:
             return scalar_map("^(all|[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*)$");
         case Form::restart_map:

@@ -88,10 +88,13 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
     if (plan_.spec.logging.stdio == "pty")
         terminals_.emplace(node.io);
     for (const auto& rank : plan_.ranks)
-        ranks_.emplace_back(node.io, rank,
-                            has_stand_in(stand_ins_, rank.local_rank)
-                                ? &stand_ins_->host(rank.local_rank)
-                                : nullptr);
+        ranks_.emplace_back(
+            node.io, rank,
+            has_stand_in(stand_ins_, rank.local_rank) ? &stand_ins_->host(rank.local_rank)
+                                                      : nullptr,
+            node_.python == nullptr
+                ? ChildMaker(spawn_child)
+                : [python = node_.python](const ChildSpec& spec) { return python->start(spec); });
     if (node_.input != nullptr)
         node_.input->begin(number_);
     leave_trace();
@@ -112,11 +115,41 @@ void Generation::leave_trace() {
     traces.ports.push_back(sockets_.facts.master_port);
 }
 
+bool Generation::can_start(const Inheritance& inherited, std::function<void()> then) {
+    if (node_.python == nullptr || ranks_.empty())
+        return true;
+    const bool settled = node_.python->is_settled(
+        [this, &inherited] { return interpreter_spec(inherited); }, std::move(then));
+    report_python();
+    return settled;
+}
+
+// As the first rank's, without what belongs to a rank alone; the interpreter compares the rest.
+ChildSpec Generation::interpreter_spec(const Inheritance& inherited) {
+    ChildSpec spec = child_of(ranks_.front(), {}, {}, -1, inherited);
+    spec.stdin_fd = spec.stdout_fd = spec.stderr_fd = -1;
+    if (!plan_.output.preload.empty())
+        spec.environment.push_back(std::string(env::kStdout) + '=');
+    return spec;
+}
+
+void Generation::report_python() {
+    if (node_.python == nullptr)
+        return;
+    if (const auto ready = node_.python->take_ready())
+        callbacks_.report(PythonPreloaded{
+            .pid = node_.python->pid(), .modules = ready->modules, .took = ready->took});
+    for (std::string& note : node_.python->take_notes())
+        callbacks_.report(WarningRaised{std::move(note)});
+}
+
 bool Generation::start_next(const Inheritance& inherited) {
     const auto planned = [](const RankProcess& rank) { return rank.state() == RankState::planned; };
     const auto next = std::find_if(ranks_.begin(), ranks_.end(), planned);
-    if (next == ranks_.end())
+    if (next == ranks_.end()) {
+        report_python();
         return false;
+    }
     starting_rank_ = next->plan().rank;
     if (plan_.mpi.mode != MpiMode::none && mpi_ == nullptr)
         start_mpi(inherited);
@@ -435,6 +468,8 @@ std::vector<pid_t> Generation::own_processes() const {
         pids.push_back(mpi_->helper());
     if (gpu_events_ && gpu_events_->pid() > 0)
         pids.push_back(gpu_events_->pid());
+    if (node_.python != nullptr && node_.python->pid() > 0)
+        pids.push_back(node_.python->pid());
     return pids;
 }
 
@@ -554,6 +589,8 @@ void Generation::end_leftovers() {
     auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
     for (const pid_t asked : SlurmCommand::under_way())  // why the ranks were to stop
         not_ours.push_back(asked);
+    if (node_.python != nullptr && node_.python->pid() > 0)
+        not_ours.push_back(node_.python->pid());  // for the next generation
     tell_of_leftovers(not_ours);
     bool all_ended = end_children(not_ours, patience(plan_.spec));
     if (stand_ins_ != nullptr)

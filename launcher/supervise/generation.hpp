@@ -10,6 +10,7 @@
 #include "placement_watch/gpu_watch.hpp"
 #include "placement_watch/placement_watch.hpp"
 #include "plan/launch_plan.hpp"
+#include "python_start/warm_parent.hpp"
 #include "rank_services/coordinator.hpp"
 #include "remains/job_remains.hpp"
 #include "report/event.hpp"
@@ -59,6 +60,7 @@ struct NodeContext {
     JobInput* input = nullptr;     ///< the ranks' stdin; null: /dev/null
     JobTraces* traces = nullptr;   ///< of all that is started; null: nobody wants to know
     StopFacts* stop_facts = nullptr;  ///< on the head's node; else null
+    WarmParent* python = nullptr;     ///< that ranks are forked from; null: from none
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
@@ -76,6 +78,8 @@ public:
     /// Opens the sockets. Throws Error.
     Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks);
 
+    /// False while the ranks' interpreter imports; `then` is called once that is over.
+    bool can_start(const Inheritance& inherited, std::function<void()> then);
     /// Starts the next rank that is still planned; false when there is none. Throws SpawnError or
     /// SystemError; what was started by then goes on.
     bool start_next(const Inheritance& inherited);
@@ -135,6 +139,8 @@ public:
     void finish(LineSink& console);
 
 private:
+    ChildSpec interpreter_spec(const Inheritance& inherited);
+    void report_python();
     void start_rank(RankProcess& rank, const Inheritance& inherited);
     void start_mpi(const Inheritance& inherited);
     void leave_trace();

@@ -230,6 +230,8 @@ void NodeSupervisor::start_some() {
     try {
         if (!generation_)
             generation_ = make_generation();
+        if (!generation_->can_start(inherited_, [this] { start_some(); }))
+            return;
         while (generation_->start_next(inherited_)) {
             if (slice.passed())
                 return asio::post(node_.io, [this] { start_some(); });
@@ -396,7 +398,7 @@ void NodeSupervisor::on_signal(int signal) {
     if (signal == SIGCHLD) {
         if (node_.input != nullptr)
             node_.input->on_child_change();
-        return reap_orphans(generation_ ? generation_->own_processes() : std::vector<pid_t>{});
+        return reap_orphans(known_children());
     }
     if (signal == SIGCONT) {
         if (node_.input != nullptr)
@@ -416,6 +418,14 @@ void NodeSupervisor::on_signal(int signal) {
     const bool is_news = parent_is_gone && !std::exchange(parent_gone_, true);
     node_.member.report(control::StopAsked{is_news ? control::kParentGone : signal});
     dispatch(NodeEvent::stop_signalled);
+}
+
+std::vector<pid_t> NodeSupervisor::known_children() const {
+    if (generation_)
+        return generation_->own_processes();
+    if (node_.python != nullptr && node_.python->pid() > 0)
+        return {node_.python->pid()};
+    return {};
 }
 
 void NodeSupervisor::watch_stand_ins() {

@@ -66,6 +66,7 @@ private:
     void tell_ended();
     void name_hung();
 
+    std::vector<pid_t> known_children() const;
     void on_rank_ended();
     void report_failure();
     void see_failure();

@@ -35,9 +35,10 @@ bool has_handler(pid_t pid, int signal) {
 
 }  // namespace
 
-RankProcess::RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host)
+RankProcess::RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host,
+                         ChildMaker make)
     : plan_(plan),
-      own_child_(host == nullptr ? std::make_unique<OwnChild>(io) : nullptr),
+      own_child_(host == nullptr ? std::make_unique<OwnChild>(io, std::move(make)) : nullptr),
       host_(host == nullptr ? *own_child_ : *host) {}
 
 Child RankProcess::start(const ChildSpec& spec, std::function<void(RankProcess&)> on_end) {

@@ -21,8 +21,9 @@ namespace autolaunch::launcher {
 /// Owner: Generation. Threads: the agent's one. Blocks: start(), until the program runs.
 class RankProcess {
 public:
-    /// `host` starts the process, and outlives us; null: this process does.
-    RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host = nullptr);
+    /// `host` starts the process, and outlives us; null: this process does, by `make`.
+    RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host = nullptr,
+                ChildMaker make = spawn_child);
 
     /// Throws SpawnError. `on_end` is called from the event loop, once, after the process is reaped
     /// and the rest of its process group has SIGKILL.

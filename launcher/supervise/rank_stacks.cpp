@@ -1,5 +1,6 @@
 #include "supervise/rank_stacks.hpp"
 
+#include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
 #include "supervise/rank_look.hpp"
@@ -54,18 +55,13 @@ std::vector<std::string> debugger_for(pid_t pid) {
 }  // namespace
 
 std::string thread_table(pid_t pid) {
+    std::error_code gone;
+    const auto threads = list_folder("/proc/" + std::to_string(pid) + "/task", gone);
     std::string table;
-    std::error_code error;
-    std::size_t threads = 0;
-    for (fs::directory_iterator task("/proc/" + std::to_string(pid) + "/task", error), end;
-         !error && task != end; task.increment(error)) {
-        if (++threads > kMostThreads)
-            continue;
-        const pid_t thread = std::atoi(task->path().filename().c_str());
-        table += describe_thread(pid, thread) + '\n';
-    }
-    if (threads > kMostThreads)
-        table += "and " + std::to_string(threads - kMostThreads) + " other threads\n";
+    for (std::size_t at = 0; at < std::min(threads.size(), kMostThreads); ++at)
+        table += describe_thread(pid, std::atoi(threads[at].filename().c_str())) + '\n';
+    if (threads.size() > kMostThreads)
+        table += "and " + std::to_string(threads.size() - kMostThreads) + " other threads\n";
     return table;
 }
 

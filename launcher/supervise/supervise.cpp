@@ -1,15 +1,28 @@
 #include "supervise/supervise.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 namespace autolaunch::launcher {
+
+namespace {
+
+// A fork must not make the other nodes believe that this one is lost.
+WarmParent::Times warm_times(const JobSpec& spec) {
+    WarmParent::Times times;
+    times.answer = std::min(times.answer, spec.rendezvous.lost_after / 4);
+    return times;
+}
+
+}  // namespace
 
 int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone,
               const Inheritance& inherited) {
     GpuInquiry gpu_inquiry(io);
     RankMemory memory = make_rank_memory(job.plan);
     StopFacts stop_facts{.saves = SaveTimes::read(job.plan.run_dir)};
+    WarmParent python(io, job.plan.preload, warm_times(job.plan.spec));
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
     const NodeContext context{io,
                               job.plan,
@@ -23,7 +36,8 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.pulse,
                               &input,
                               job.traces,
-                              job.joined.head ? &stop_facts : nullptr};
+                              job.joined.head ? &stop_facts : nullptr,
+                              job.plan.preload.imports.empty() ? nullptr : &python};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
     std::optional<JobSupervisor> head;

@@ -141,13 +141,15 @@ TEST_CASE("torchrun's options reach the job") {
                                  "--role=trainer", "--numa-binding=exclusive", "--log-dir=/l",
                                  "--local-ranks-filter=0,2", "--signals-to-handle=SIGTERM,SIGUSR1",
                                  "--rdzv-id=77", "--rdzv-conf=timeout=30", "--rdzv-endpoint=h:123",
-                                 "--local-addr=10.0.0.2", "--node-rank=0", "--mpi=pmi1", "-q"})
+                                 "--local-addr=10.0.0.2", "--node-rank=0", "--mpi=pmi1",
+                                 "--preload=torch,numpy", "-q"})
                              .spec;
     CHECK(spec.resources.ranks_mode == RanksPerNode::gpu);
     CHECK(spec.restart.max_restarts == 3);
     CHECK(spec.role == "trainer");
     CHECK(spec.resources.binding == "exclusive");
     CHECK(spec.trainer.mpi == "pmi1");
+    CHECK(spec.trainer.preload.modules == std::vector<std::string>{"torch", "numpy"});
     CHECK(spec.run_dir == "/l");
     CHECK(spec.logging.local_ranks_filter == std::vector<int>{0, 2});
     CHECK(spec.logging.quiet);
@@ -211,7 +213,7 @@ TEST_CASE("nodes, ranks and endpoints in all their forms") {
          {"--nnodes=0", "--nnodes=4:1", "--nnodes=1:2:3", "--nproc-per-node=0",
           "--nproc-per-node=many", "--max-restarts=-1", "--rdzv-endpoint=h:p", "--rdzv-endpoint=:1",
           "--rdzv-endpoint=[::1]9", "--master-port=70000", "--rdzv-conf=timeout",
-          "--rdzv-conf=timeout=x", "--numa-binding=near", "--mpi=openmpi",
+          "--rdzv-conf=timeout=x", "--numa-binding=near", "--mpi=openmpi", "--preload=",
           "--signals-to-handle=SIGKILL", "--local-ranks-filter=a", "-r4", "-t0:9", "-t0:1:2"})
         CHECK_MESSAGE(!usage_error_of({bad, "x"}).empty(), bad);
 }

@@ -532,6 +532,19 @@ TEST_CASE("includes: the including file wins, and errors name the right file") {
     CHECK(contains(lines[1], "t.yaml:2:11: restart.backof: unknown key"));
 }
 
+TEST_CASE("trainer.preload is a word or a list of modules") {
+    const auto preload = [](const std::string& value) {
+        return load_text("trainer: {command: [python, a.py], preload: " + value + "}");
+    };
+    CHECK(preload("auto").spec.trainer.preload.how == PreloadSpec::How::automatic);
+    CHECK(preload("off").spec.trainer.preload == PreloadSpec{});
+    const auto listed = preload("[torch, numpy.linalg]");
+    CHECK(listed.spec.trainer.preload.how == PreloadSpec::How::listed);
+    CHECK(listed.spec.trainer.preload.modules == std::vector<std::string>{"torch", "numpy.linalg"});
+    for (const char* wrong : {"torch", "[]", "true", "3", "[a b]", "[[torch]]", "{torch: }"})
+        CHECK_MESSAGE(lines_of(preload(wrong)).size() == 1, wrong);
+}
+
 TEST_CASE("includes that cannot work are errors, not hangs") {
     const SpecFiles files;
     files.write("a.yaml", "include: b.yaml\n");

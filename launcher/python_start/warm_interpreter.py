@@ -1,0 +1,308 @@
+# Runs inside the user's interpreter, after its start and before its program, in a namespace that
+# nobody else sees. It must leave no trace but the modules: no module of its own, no patched class.
+import builtins
+import sys
+
+if "os" not in sys.modules:
+    raise RuntimeError("the interpreter was started without os (-S)")
+import os
+
+KNOWN_TO_BE_READ = tuple(
+    "PYTHON LD_ LC_ MALLOC_ GLIBC_ OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ GOTO_ BLIS_ NUMEXPR_ VECLIB_ "
+    "CUDA_ CUBLAS_ CUDNN_ NVIDIA_ HIP_ HSA_ ROCR_ ROCM_ TORCH_ PYTORCH_ ATEN_ XLA_ TF_ JAX_".split()
+)
+KNOWN_NAMES = ("LANG", "LANGUAGE", "TZ", "TMPDIR", "HOME")
+# Its threads end before a fork and begin anew at the next call, by its own pthread_atfork handler.
+STOPS_ITS_THREADS = "openblas"
+
+reads = {}  # what imports read of the environment: name -> (value or None, statement)
+written = set()
+current = ["the interpreter's start"]
+listed = [None]  # the statement that listed all names
+initial = dict(os.environ._data)
+set_by_imports = {}
+
+
+def trap_environment():
+    """Until the returned function is called, reads through os.environ are noted."""
+    kind = type(os.environ)
+    plain = {name: kind.__dict__[name] for name in ("__getitem__", "__iter__", "__len__")}
+    set_item, del_item = kind.__setitem__, kind.__delitem__
+
+    def note(self, key):
+        try:
+            key = self.encodekey(key)
+        except Exception:
+            return
+        if key not in written:
+            reads.setdefault(key, (initial.get(key), current[0]))
+
+    def get(self, key):
+        note(self, key)
+        return plain["__getitem__"](self, key)
+
+    def iterate(self):
+        listed[0] = listed[0] or current[0]
+        return plain["__iter__"](self)
+
+    def count(self):
+        listed[0] = listed[0] or current[0]
+        return plain["__len__"](self)
+
+    def set_(self, key, value):
+        written.add(self.encodekey(key))
+        set_item(self, key, value)
+
+    def delete(self, key):
+        note(self, key)
+        written.add(self.encodekey(key))
+        del_item(self, key)
+
+    kind.__getitem__, kind.__iter__, kind.__len__ = get, iterate, count
+    kind.__setitem__, kind.__delitem__ = set_, delete
+
+    def restore():
+        for name, value in plain.items():
+            setattr(kind, name, value)
+        kind.__setitem__, kind.__delitem__ = set_item, del_item
+
+    return restore
+
+
+def links(folder):
+    found = {}
+    for name in os.listdir(folder):
+        try:
+            found[name] = os.readlink(folder + "/" + name)
+        except OSError:  # the one that listed them
+            pass
+    return found
+
+
+def shared_mappings():
+    with open("/proc/self/maps") as maps:
+        return {line.split(None, 5)[-1].strip() for line in maps if line.split()[1][:4] == "rw-s"}
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def has_children():
+    for task in os.listdir("/proc/self/task"):
+        with open("/proc/self/task/%s/children" % task) as children:
+            if children.read().strip():
+                return True
+    return False
+
+
+first_fds = links("/proc/self/fd")
+first_mappings = shared_mappings()
+
+
+def what_is_shared():
+    """Why ranks could not be forked from here, by descriptors, mappings and processes."""
+    for number, name in links("/proc/self/fd").items():
+        if first_fds.get(number) == name:
+            continue
+        kind = "a socket" if name.startswith("socket:") else name
+        kind = "the device " + name if name.startswith("/dev/") else kind
+        return "opened " + kind
+    for name in shared_mappings() - first_mappings:
+        return "mapped memory that is shared (%s)" % name
+    if has_children():
+        return "started a process"
+    if "mpi4py.MPI" in sys.modules:
+        return "initialized MPI"
+    return ""
+
+
+def threads_that_stay():
+    """A fork tells: libraries that end their threads before one have ended them after it."""
+    if threads() == 1:
+        return ""
+    import time
+
+    with open("/proc/self/maps") as maps:
+        known = STOPS_ITS_THREADS in maps.read()
+    if known:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+    for _ in range(100):
+        if not known or threads() == 1:
+            break
+        time.sleep(0.01)
+    return "" if threads() == 1 else "made %d threads that stay" % (threads() - 1)
+
+
+def first_on_path(script):
+    """What the interpreter will put in front of sys.path; None: nothing."""
+    if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
+        return None
+    if script == "-m":
+        return os.getcwd()
+    if script == "-c":
+        return ""
+    path = os.path.realpath(script)
+    return path if os.path.isdir(path) else os.path.dirname(path)
+
+
+def from_elsewhere(names):
+    """A module that is neither the interpreter's nor a package's that was installed for it."""
+    roots = {os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    site = sys.modules.get("site")
+    if site is not None and getattr(site, "ENABLE_USER_SITE", False):
+        roots.add(os.path.realpath(site.getusersitepackages()))
+    for name in names:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if not file or not os.path.isabs(file):  # made by a module, as torch.classes
+            continue
+        if not any(os.path.realpath(file).startswith(root + os.sep) for root in roots):
+            return "%s is %s, which is no installed package" % (name, file)
+    return ""
+
+
+def run_imports(statements, namespace, file):
+    for line, statement in statements:
+        current[0] = "`%s`" % statement.strip()
+        try:
+            exec(compile("\n" * (line - 1) + statement, file, "exec", dont_inherit=True), namespace)
+        except BaseException as error:
+            return "%s: %s: %s" % (current[0], type(error).__name__, error)
+        why = what_is_shared()
+        if why:
+            return "%s %s" % (current[0], why)
+    return ""
+
+
+def split_program(text):
+    script, mode, *rest = text.split("\0")[:-1]
+    return script, mode == "auto", [(int(a), b) for a, b in zip(rest[::2], rest[1::2])]
+
+
+def why_not_from_here():
+    if sys.flags.inspect or sys.flags.interactive or "importtime" in sys._xoptions:
+        return "-i and -X importtime are for an interpreter of one's own"
+    if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
+        return "the interpreter runs without the GIL"
+    return what_is_shared() and "at its start it " + what_is_shared()
+
+
+def prepare(text):
+    """"ready ...", or why not. On the way what the program would do first is done."""
+    script, automatic, statements = split_program(text)
+    why = why_not_from_here()
+    if why:
+        return why
+    before = set(sys.modules)
+    path0 = first_on_path(script)
+    if path0 is not None:
+        sys.path.insert(0, path0)
+    names = {"__name__": "__main__" if automatic else "__preload__", "__builtins__": builtins}
+    if automatic:
+        names["__file__"] = script
+    restore = trap_environment()
+    try:
+        why = run_imports(statements, names, script if automatic else "<preload>")
+    finally:
+        restore()
+    if why:
+        return why
+    if path0 is not None and (not sys.path or sys.path.pop(0) != path0):
+        return "an import has changed the front of sys.path"
+    new = set(sys.modules) - before
+    why = threads_that_stay() or (automatic and from_elsewhere(new))
+    if why:
+        return why
+    for name in os.environ._data.keys() | initial.keys():
+        if os.environ._data.get(name) != initial.get(name):
+            set_by_imports[name] = os.environ._data.get(name)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    return "ready %d" % len(new)
+
+
+def check(block):
+    """Why a rank with this environment cannot begin here; empty: it can."""
+    wanted = dict(item.split(b"=", 1) for item in block.split(b"\0")[:-1])
+    for name, (value, statement) in reads.items():
+        if wanted.get(name) != value:
+            return "%s, which differs between ranks or starts, was read by %s" % (
+                os.fsdecode(name), statement)
+    if listed[0] and wanted.keys() != initial.keys():
+        return "%s lists the environment, and other variables are in it now" % listed[0]
+    for name in wanted.keys() | initial.keys():
+        text = os.fsdecode(name)
+        if (text.startswith(KNOWN_TO_BE_READ) or text in KNOWN_NAMES) and (
+                wanted.get(name) != initial.get(name)):
+            return "%s, which libraries read as they are loaded, differs" % text
+    return ""
+
+
+def renew_input():
+    """As the interpreter makes it at its start, for what the descriptor is now."""
+    stream = sys.__stdin__
+    if type(stream).__name__ != "TextIOWrapper" or stream.fileno() != 0:
+        return
+    import _io  # it is there: open() is from it
+
+    encoding, errors, through = stream.encoding, stream.errors, stream.write_through
+    raw = _io.FileIO(0, "rb", closefd=False)
+    raw.name = "<stdin>"
+    stream.buffer.__init__(raw, max(os.fstat(0).st_blksize, 1024))
+    stream.__init__(stream.buffer, encoding, errors, "\n", not through and os.isatty(0), through)
+    stream.mode = "r"
+
+
+def renew_output(stream, fd):
+    """The buffer is as large as a block of the file."""
+    buffer = getattr(stream, "buffer", None)
+    size = os.fstat(fd).st_blksize
+    if type(buffer).__name__ == "BufferedWriter" and buffer.fileno() == fd and size > 1:
+        buffer.__init__(buffer.raw, size)
+
+
+def draw_anew():
+    """What modules draw at their import is one rank's own. What an import has seeded stays."""
+    random = sys.modules.get("numpy.random")
+    if random is not None:
+        bits = random.mtrand._rand._bit_generator
+        if getattr(bits, "seed_seq", getattr(bits, "_seed_seq", 0)) is not None:
+            random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.default_generator.initial_seed() >= 1 << 32:
+        torch.default_generator.seed()
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
+
+
+def begin(block):
+    """In the rank, whose descriptors are in place, before its program."""
+    data = os.environ._data
+    data.clear()
+    data.update(item.split(b"=", 1) for item in block.split(b"\0")[:-1])
+    for name, value in set_by_imports.items():
+        if value is None:
+            data.pop(name, None)
+        else:
+            data[name] = value
+    for name in list(os.environ):  # C's own, in the same order
+        os.unsetenv(name)
+    for name in initial.keys() - data.keys():
+        os.unsetenv(name)
+    for name, value in data.items():
+        os.putenv(name, value)
+    renew_input()
+    renew_output(sys.__stdout__, 1)
+    renew_output(sys.__stderr__, 2)
+    threading = sys.modules.get("threading")
+    if threading is not None and hasattr(threading.main_thread(), "_set_native_id"):
+        threading.main_thread()._set_native_id()
+    draw_anew()
+
+
+result = ""  # the interpreter asks for one after every step

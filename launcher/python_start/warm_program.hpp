@@ -1,0 +1,8 @@
+#pragma once
+
+namespace autolaunch::launcher {
+
+/// warm_interpreter.py as text; the build makes the source of this from it.
+extern const char kWarmProgram[];
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,38 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "base/unique_fd.hpp"
+#include "plan/preload_choice.hpp"
+#include "python_start/fork_order.hpp"
+#include "spawn/spawn.hpp"
+
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace autolaunch::launcher {
+
+/// What came from a warm interpreter: a rank's answer, its words, or nothing (it is gone, or silent
+/// until the deadline; `error_number` says which).
+struct Silence {
+    bool gone = false;
+};
+using WarmReply = std::variant<ForkAnswer, std::string, Silence>;
+
+/// The agent's end of its way to a warm interpreter.
+///
+/// Owner: WarmParent. Threads: the agent's one. Blocks: receive(), until its deadline.
+class WarmSocket {
+public:
+    /// `other` becomes the interpreter's end. Throws SystemError.
+    explicit WarmSocket(UniqueFd& other);
+
+    /// `choice` with the first order alone. Throws SystemError.
+    void send(const ChildSpec& spec, const PreloadChoice* choice);
+    WarmReply receive(Deadline deadline);
+    int fd() const { return socket_.get(); }
+
+private:
+    UniqueFd socket_;
+};
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,173 @@
+#!/bin/bash
+# Python ranks that are forked from an interpreter which has imported for them: their program sees what it sees in one of its
+# own, they end as any, and where they cannot be the same they start by themselves, with a sentence.
+. "$(dirname "$0")/lib.sh"
+unset PYTHONUNBUFFERED LD_PRELOAD PYTHONPATH "${!OMP_@}"
+python=/usr/bin/python3
+[ -x $python ] || skip "no $python"
+probes=$(dirname "$(realpath "$0")")/python_start
+launch() { timeout 100 "$AUTOLAUNCH" --log-dir run "$@" >out.log 2>err.log; }
+fresh() { rm -rf run; }
+forked() { grep -c '"event":"python_preloaded"' run/events.jsonl; }
+pid_of_interpreter() { sed -n 's/.*"python_preloaded","pid":\([0-9]*\).*/\1/p' run/events.jsonl | tail -1; }
+numpy=yes
+$python -c 'import numpy' 2>/dev/null || { numpy=no && echo "skipped: what numpy sees, which is not installed"; }
+
+# same PRELOAD COMPARE_OPTION COMMAND...: the probes of two ranks, both ways. stdin is rank 0's.
+same() {
+    local preload=$1 option=$2 way
+    shift 2
+    for way in off "$preload"; do
+        fresh
+        rm -rf "seen-$way" && mkdir "seen-$way"
+        echo "a line" | PROBE_OUT=$work/seen-$way launch --preload "$way" --nproc-per-node 2 -- "$@" ||
+            fail "$* with --preload $way exits with $?"
+        expect "interpreters that imported, with --preload $way" "$([ "$way" = off ] && echo 0 || echo 1)" "$(forked)"
+        contains "atexit of $*" run/generation-0/rank-1/stdout "atexit ran"
+        [ "$way" = off ] || ! grep -q "trainer.preload" err.log out.log || fail "a rank started by itself"
+    done
+    $python "$probes/compare.py" $option "$work/seen-off" "$work/seen-$preload" >same.log || fail "--preload $preload: $*"
+    cat same.log
+}
+same auto "" $python "$probes/probes.py" x "two words"
+export PROBE_QUICK=1
+same auto "" $python -X dev -X faulthandler -X utf8 -W ignore -O -B -s -E "$probes/probes.py"
+same auto "" $python -I "$probes/probes.py"
+PYTHONHASHSEED=5 PYTHONWARNINGS=ignore LC_ALL=C same auto "" $python -bb -d "$probes/probes.py"
+cp "$probes/probes.py" probed.py
+printf '#!%s -u\n' $python | cat - probed.py >script && chmod +x script
+same auto "" ./script an argument
+same json,numbers --order-differs $python -m probed
+same json,numbers --order-differs $python -c "import probed; probed.main()"
+unset PROBE_QUICK
+
+# Ends: uncaught errors with their traceback, exit codes, signals; each like the other.
+ends() {
+    local way name=$1
+    printf 'import json\nimport os\n%s\n' "$2" >ends.py
+    for way in off auto; do
+        fresh
+        launch --preload $way -- $python ends.py
+        echo "$?" >"end-$way"
+        cat run/generation-0/rank-0/{stderr,stdout} | sed 's/thread 0x[0-9a-f]*/thread/' >>"end-$way"
+    done
+    cmp -s end-off end-auto || fail "$name ends otherwise: $(diff end-off end-auto)"
+}
+ends "an error" 'def f():
+    raise ValueError("deep")
+f()'
+ends "a text as exit code" 'raise SystemExit("said")'
+ends "a number" 'os._exit(9)'
+ends "a signal" 'os.kill(os.getpid(), 11)'
+ends "a syntax error" 'x = ='
+ends "an interrupt" 'os.kill(os.getpid(), 2)'
+ends "an excepthook" 'import sys
+sys.excepthook = lambda *a: print("hooked", a[0].__name__)
+raise KeyError(1)'
+ends "a fault with faulthandler" 'import faulthandler, sys
+faulthandler.enable()
+sys.stdout.write("before ")
+faulthandler._sigabrt()'
+
+# What differs between ranks and was read by an import: those ranks start by themselves.
+export HOME=$work/home
+site=$($python -c 'import site; print(site.getusersitepackages())')
+mkdir -p "$site"
+with_module() { printf '%s\n' "$2" >"$site/$1.py" && printf 'import %s\nprint("ran")\n' "$1" >uses.py; }
+# by_itself WHAT SENTENCE: two ranks of uses.py; those that cannot be forked say so.
+by_itself() {
+    fresh
+    launch --preload auto --nproc-per-node 2 -- $python uses.py || fail "$1: exit code $?"
+    contains "$1" err.log "$2"
+    expect "ranks that ran: $1" 2 "$(cat run/generation-0/rank-*/stdout | grep -c '^ran$')"
+}
+with_module reads_rank 'import os; rank = os.environ.get("RANK")'
+by_itself "a rank read at import" "RANK, which differs between ranks or starts, was read by \`import reads_rank\`"
+with_module lists 'import os; everything = dict(os.environ)'
+by_itself "an environment that was listed" "differs between ranks"
+with_module opens_socket 'import socket; kept = socket.socketpair()'
+by_itself "a socket" "\`import opens_socket\` opened a socket"
+with_module opens_device 'kept = open("/dev/full")'
+by_itself "a device" "opened the device /dev/full"
+with_module makes_thread 'import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()'
+by_itself "a thread" "made 1 threads that stay"
+with_module makes_process 'import subprocess; kept = subprocess.Popen(["sleep", "60"])'
+by_itself "a process" "started a process"
+with_module shares_memory 'import mmap; kept = mmap.mmap(-1, 4096)'
+by_itself "shared memory" "mapped memory that is shared"
+with_module dies 'import os; os.kill(os.getpid(), 9) if os.environ.get("WARM") != "no" and os.getppid() != 1 and not os.path.exists("died") and not open("died", "w").close() else 0'
+by_itself "an import that kills its interpreter" "the interpreter that was to import for them ended"
+with_module prints 'print("printed at import")'
+fresh
+launch --preload auto --nproc-per-node 2 -- $python uses.py || fail "exit code $?"
+expect "what an import prints, in every rank" "$(printf 'printed at import\nran')" "$(cat run/generation-0/rank-1/stdout)"
+printf 'def print_exc(): pass\n' >traceback.py # which logging imports, and finds beside the script
+printf 'import logging\nprint("ran")\n' >uses.py
+by_itself "a file beside the script that hides a module" "traceback.py, which is no installed package"
+rm traceback.py
+
+# The interpreter is lost between two generations: one fresh start, and the job goes on.
+cat >twice.py <<'END'
+import json
+import os, time
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    os._exit(1)
+print("second start")
+END
+for signal in KILL STOP; do
+    fresh
+    rm -f go
+    launch --preload auto --nproc-per-node 2 --max-restarts 1 -- $python twice.py </dev/null &
+    job=$!
+    eventually "an interpreter that has imported" eval '[ -n "$(pid_of_interpreter 2>/dev/null)" ]'
+    interpreter=$(pid_of_interpreter)
+    [ $signal = KILL ] || grep -q "State:.*S" /proc/"$interpreter"/status || fail "the interpreter does not sleep"
+    kill -$signal "$interpreter"
+    touch go
+    wait $job || fail "exit code $? after the interpreter had $signal"
+    expect "ranks of the second start" 2 "$(cat run/generation-1/rank-*/stdout | grep -c "second start")"
+    contains "what is said of it" err.log "the warm interpreter $([ $signal = KILL ] && echo "" || echo "did not answer")"
+    [ -e /proc/"$interpreter" ] && fail "the interpreter outlived the job"
+done
+# A restart is forked again where nothing happened to it.
+fresh
+touch go
+launch --preload auto --nproc-per-node 2 --max-restarts 1 -- $python twice.py || fail "exit code $?"
+expect "imports in a job with a restart" 1 "$(forked)"
+grep -q "trainer.preload" err.log && fail "a rank of the restart started by itself"
+
+# Somebody stops the job while it imports: at once, and nothing is left.
+with_module takes_long 'import time; open("importing", "w").close(); time.sleep(60)'
+fresh
+timeout 100 "$AUTOLAUNCH" --log-dir run --preload auto -- $python "$work/uses.py" >out.log 2>err.log </dev/null &
+job=$!
+eventually "a long import" [ -e importing ]
+kill -TERM "$(pgrep -P $job)"
+wait $job
+expect "exit code of a job that was stopped while it imported" 143 "$?"
+pgrep -f "^$python $work/uses.py" >/dev/null && fail "an interpreter outlived its job"
+[ -s run/generation-0/rank-0/stdout ] && fail "a rank ran after the stop"
+
+# What cannot be done is said, before anything starts or beside the plan.
+fresh
+says 65 "is no Python program" "$AUTOLAUNCH" run --preload torch -- sleep 1
+says 64 "expected auto, off or modules" "$AUTOLAUNCH" run --preload "not a module" -- $python twice.py
+says 0 "every rank starts by itself: the program is no Python program" "$AUTOLAUNCH" plan --preload auto -- sleep 1
+says 0 "import json; import os, time: twice.py begins with them" "$AUTOLAUNCH" plan --preload auto -- $python twice.py
+fresh
+launch --preload no_such_module -- $python ends.py
+contains "a module that is not there" err.log "No module named 'no_such_module'"
+
+# torch, with the generators of ranks apart.
+if $python -c 'import torch' 2>/dev/null; then
+    printf 'import torch\nprint(torch.rand(1).item(), torch.get_num_threads())\n' >draws.py
+    fresh
+    launch --preload auto --nproc-per-node 2 -- $python draws.py || fail "exit code $? with torch"
+    expect "interpreters that imported torch" 1 "$(forked)"
+    cmp -s run/generation-0/rank-0/stdout run/generation-0/rank-1/stdout && fail "ranks draw the same with torch"
+else
+    echo "skipped: torch, which is not installed for $python"
+fi
+nothing_left
