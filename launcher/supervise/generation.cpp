@@ -126,7 +126,7 @@ bool Generation::can_start(const Inheritance& inherited, std::function<void()> t
 
 // As the first rank's, without what belongs to a rank alone; the interpreter compares the rest.
 ChildSpec Generation::interpreter_spec(const Inheritance& inherited) {
-    ChildSpec spec = child_of(ranks_.front(), {}, {}, -1, inherited);
+    ChildSpec spec = child_of(ranks_.front(), {}, {}, inherited);
     spec.stdin_fd = spec.stdout_fd = spec.stderr_fd = -1;
     if (!plan_.output.preload.empty())
         spec.environment.push_back(std::string(env::kStdout) + '=');
