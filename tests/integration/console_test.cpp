@@ -520,7 +520,8 @@ TEST_CASE("on other nodes than the head events are recorded, and only the head's
     reporter.tick(Reporter::Clock::now() + Reporter::kStopNoticeDelay);
     console.pump();
     CHECK(read_available(err.reader.get()) ==
-          "✗ the head was lost: the head, node1, broke its connection\n");
+          "✗ the head was lost: the head, node1, broke its connection\n"
+          "    cause: node_lost\n");
     const std::string recorded = read_file(chosen.events_path);
     CHECK(std::count(recorded.begin(), recorded.end(), '\n') == 3);
 }

@@ -22,6 +22,15 @@ def draws(results):
     return results.get("random_differs_from_others", {}).get("differs", {})
 
 
+
+def what_differs(one, other):
+    """Of two tables the entries that differ; else both as they are."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return one, other
+    names = [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
+    return tuple({name: table.get(name) for name in names} for table in (one, other))
+
+
 ignored = ("modules_order", "modules", "shared_mappings") if sys.argv[1] == "--order-differs" else ()
 fresh, preloaded = load(sys.argv[-2]), load(sys.argv[-1])
 failures = []
@@ -39,7 +48,7 @@ for rank in fresh.keys() & preloaded.keys():
                 failures.append("%s %s: %s and %s" % (rank, name, one[name], other[name]))
         elif one[name] != other[name]:
             failures.append("%s %s:\n  fresh     %s\n  preloaded %s" % (
-                rank, name, json.dumps(one[name])[:1500], json.dumps(other[name])[:1500]))
+                rank, name, *(json.dumps(part)[:1500] for part in what_differs(one[name], other[name]))))
 for results in (fresh, preloaded):
     values = list(results.values())
     for name in draws(values[0]) if len(values) > 1 else ():

@@ -123,7 +123,10 @@ def environment_in_proc():
 @probe
 def environment_values():
     skip = ("PORT", "TOKEN", "SOCKET", "RUN_ID", "RUN_DIR", "ERROR_FILE", "STDOUT", "CONFIG", "STORE", "PROBE_OUT")
-    return {k: v for k, v in os.environ.items() if not k.endswith(skip) and "SYSTEMD" not in k}
+    # What names this launch and no other: ports, folders, the namespace of its MPI.
+    launch = ("PMIX_", "PMI_", "OMPI_MCA_", "PRTE_")
+    return {k: v for k, v in os.environ.items()
+            if not k.endswith(skip) and not k.startswith(launch) and "SYSTEMD" not in k}
 
 
 @probe

@@ -174,7 +174,7 @@ test_scancel_lets_ranks_save() {
     login scancel -u root
     ended
     contains "it is a stop, no failure" err.log "stopped by SIGTERM"
-    contains "the outcome" run/events.jsonl '"event":"job_ended","exit_code":75'
+    contains "the outcome" run/events.jsonl '"event":"job_ended","exit_code":143' # nobody wants it back
     expect "ranks that saved" 6 "$(events checkpoint | grep -c '/checkpoints/last')"
     expect "ranks that failed" 0 "$(events generation_failed | wc -l)"
 }
