@@ -9,10 +9,12 @@ for tool in mkfs.ext4 losetup python3; do
 done
 export PATH=$PATH:/usr/sbin:/sbin
 mkdir disk
+images=0
 mount_disk() {
-    truncate -s 16M image
-    mkfs.ext4 -q -F image >mkfs.log 2>&1 || skip "no ext4: $(cat mkfs.log)"
-    mount -o loop,errors=remount-ro image disk 2>mount.log || skip "cannot mount ext4 here: $(cat mount.log)"
+    image=image-$((++images)) # mount would take the last one's loop device, if it is still there
+    truncate -s 16M "$image"
+    mkfs.ext4 -q -F "$image" >mkfs.log 2>&1 || skip "no ext4: $(cat mkfs.log)"
+    mount -o loop,errors=remount-ro "$image" disk 2>mount.log || skip "cannot mount ext4 here: $(cat mount.log)"
     mounted=$work/disk
 }
 turn_read_only() { # as ext4 does when it finds itself damaged; files that are open turn, too
