@@ -2,6 +2,7 @@
 # What a job leaves behind: the certificate at its end, and, where agent, keeper and guardian were all killed, the next start
 # and `autolaunch clean`, which touch nothing of a job that lives.
 . "$(dirname "$0")/lib.sh"
+for_all_users
 
 "$AUTOLAUNCH" --nproc-per-node 2 --log-dir run "$misbehave" daemon,exit:0 >out.log 2>err.log </dev/null || fail "the job"
 cp run/exit.json out.log
@@ -87,8 +88,8 @@ contains "the folder" out.log "removed folder $folder"
 # Root cleans after everybody, as each user: nothing that a hostile one left leads to what is root's.
 other=65534
 run_as=(setpriv "--reuid=$other" "--regid=$other" --clear-groups env -u XDG_RUNTIME_DIR)
-if [ "$(id -u)" -ne 0 ] || ! chmod 711 "$work" || ! "${run_as[@]}" test -x "$AUTOLAUNCH" -a -x "$misbehave"; then
-    echo "not checked: another user's jobs, for this is not root, or he may not run $AUTOLAUNCH"
+if [ "$(id -u)" -ne 0 ]; then
+    echo "not checked: another user's jobs, for this is not root"
 else
     install -d -o "$other" -g "$other" his
     orphan his/dead

@@ -42,7 +42,7 @@ link set lo up" || fail "no cable to $name"
 }
 # on NAME COMMAND...: replaces this (sub)shell; in the folder where we are. 100 s are for what hangs.
 on() {
-    exec timeout -s KILL 100 nsenter -t "${holder_of[$1]}" -n -u -i -m -r -- bash -c 'cd "$0" && exec "$@"' "$PWD" "${@:2}"
+    exec timeout -s KILL 100 nsenter -t "${holder_of[$1]}" -n -u -i -m -r --wdns="$PWD" -- "${@:2}"
 }
 # as_container NAME COMMAND...: as PID 1 among processes of its own, in a folder of that machine alone
 as_container() {

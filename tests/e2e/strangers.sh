@@ -5,9 +5,10 @@
 . "$(dirname "$0")/lib.sh"
 start_machines node1 node2 elsewhere
 chmod 755 "$work"
+install -m 644 -t "$work" "$AUTOLAUNCH_SOURCE_DIR"/tests/e2e/{strangers,store_client}.py # the tree may be closed to another user
 export AUTOLAUNCH_JOB_KEY="a key of thirty-two bytes, or so" PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 export AUTOLAUNCH_MUNGE_SOCKET=$work/none
-python=/usr/bin/python3 strangers=$AUTOLAUNCH_SOURCE_DIR/tests/e2e/strangers.py
+python=/usr/bin/python3 strangers=$work/strangers.py
 says_on() { (on "$@" 2>&1); } # MACHINE COMMAND...
 knock() { says_on elsewhere "$python" "$strangers" knock "$@"; } # HOST:PORT...
 another_user_knocks() { says_on "$1" "${another_user[@]}" "$python" "$strangers" knock "${@:2}"; } # MACHINE HOST:PORT...
