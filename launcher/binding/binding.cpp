@@ -112,6 +112,14 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
     }
     if (mode != BindingMode::exclusive && mode != BindingMode::core_complex)
         return choices;
+    if (!topology.cores_are_told) {
+        for (Choice& choice : choices)
+            choice.how = "shared: which CPUs are one core is not told";
+        warnings.push_back(fmt::format(
+            "binding {} needs cores and caches, which this machine's file does not tell",
+            binding_mode_name(mode)));
+        return choices;
+    }
     const auto groups = group_by_locality(topology, ranks);
     if (mode == BindingMode::exclusive && localities_overlap(groups))
         warnings.push_back(
@@ -308,7 +316,7 @@ BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpu
     }
     const auto cores = physical_cores_of(topology, sets);
     for (std::size_t rank = 0; rank < cores.size(); ++rank)
-        plan.ranks[rank].physical_cores = cores[rank];
+        plan.ranks[rank].physical_cores = topology.cores_are_told ? cores[rank] : 0;
     note_idle_cpus(topology, sets, mode,
                    inherited.empty()
                        ? (gpus.empty() ? "no rank falls to them" : "they are near no rank's GPU")

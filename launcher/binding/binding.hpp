@@ -23,7 +23,7 @@ struct RankBinding {
     std::vector<int> cpus;          ///< empty: the inherited mask is left alone
     std::vector<int> memory_nodes;  ///< preferred NUMA nodes; empty: the default policy
     int physical_cores =
-        1;               ///< its share of those in `cpus` (or in the inherited mask), at least 1
+        1;  ///< its share of those in `cpus` (or in the inherited mask), at least 1; 0: unknown
     std::string reason;  ///< one sentence
 };
 

@@ -70,7 +70,7 @@ RankLocality near_gpu(const NodeTopology& topology, int position, int ordinal,
         return locality;
     }
     if (!gpu.numa_node && gpu.numa_source != "sysfs local_cpulist") {
-        locality.known = topology.numa_nodes.size() <= 1;
+        locality.known = topology.numa_nodes.size() == 1;
         locality.cpus = topology.allowed_cpus;
         locality.where = locality.known
                              ? fmt::format("GPU {} is on the only NUMA node", ordinal)

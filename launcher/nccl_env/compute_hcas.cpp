@@ -191,6 +191,19 @@ void tell(const PortViews& ports, const NodeTopology& topology, ComputeHcas& cho
             "the host's network namespace, or set NCCL_IB_DISABLE=1");
 }
 
+// A filter by a name that stands for another would leave out all.
+void check_names(const NodeTopology& topology, ComputeHcas& chosen) {
+    const auto nameless = std::find_if(topology.hcas.begin(), topology.hcas.end(),
+                                       [](const Hca& hca) { return !hca.is_named; });
+    if (chosen.nccl_list.empty() || nameless == topology.hcas.end())
+        return;
+    chosen.nccl_list.clear();
+    chosen.warnings.push_back(fmt::format(
+        "NCCL_IB_HCA is not set, though not all NICs are for computing: {} is not told by what "
+        "name NCCL knows it; save the machine with its NICs' names",
+        nameless->name));
+}
+
 }  // namespace
 
 ComputeHcas choose_compute_hcas(const NodeTopology& topology) {
@@ -219,6 +232,7 @@ ComputeHcas choose_compute_hcas(const NodeTopology& topology) {
             "{} ports of HCAs are for computing and NCCL takes {}: name the ones it shall use in "
             "NCCL_IB_HCA, with a leading =",
             chosen.ports.size(), kMostNcclPorts));
+    check_names(topology, chosen);
     return chosen;
 }
 

@@ -349,15 +349,19 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
         plan.warnings.push_back(inside_a_rank(environment, plan.node_count));
     for (auto& warning : granted_otherwise(spec.slurm, environment))
         plan.warnings.push_back(std::move(warning));
-    plan.warnings.insert(plan.warnings.end(), topology.notes.begin(), topology.notes.end());
+    // What a file does not tell is no fault of the machine; GPUs that a live one hides may be.
+    auto& said = topology.source == kThisMachine ? plan.warnings : plan.notes;
+    said.insert(said.end(), topology.notes.begin(), topology.notes.end());
 
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);
     plan.warnings.insert(plan.warnings.end(), gpus.warnings.begin(), gpus.warnings.end());
+    plan.notes.insert(plan.notes.end(), gpus.notes.begin(), gpus.notes.end());
     plan.gpu_count = static_cast<int>(gpus.positions.size());
     plan.gpu_mask = gpus.mask;
     plan.gpu_mask_variable = gpus.mask_variable;
     plan.gpu_mask_each = gpus.mask_each;
-    check_cores(plan, topology.cores.size());
+    if (topology.cores_are_told)
+        check_cores(plan, topology.cores.size());
     check_cpu_quota(plan, topology);
     plan.node_memory_bytes = usable_memory(topology);
     if (const auto unused = unused_settings(spec); !unused.empty())
@@ -369,7 +373,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode,
                                      allocation.task_cpus, spec.resources.binding_list);
     plan.warnings.insert(plan.warnings.end(), binding.warnings.begin(), binding.warnings.end());
-    plan.notes = std::move(binding.notes);
+    plan.notes.insert(plan.notes.begin(), binding.notes.begin(), binding.notes.end());
     for (int local_rank = 0; local_rank < local_ranks; ++local_rank) {
         RankPlan rank;
         rank.local_rank = local_rank;

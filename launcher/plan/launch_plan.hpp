@@ -59,7 +59,8 @@ struct LaunchPlan {
     std::vector<RankPlan> ranks;  ///< of this node, by local rank
     NcclEnvironment nccl;
     std::vector<std::string> warnings;
-    std::vector<std::string> notes;  ///< GPUs and CPUs that no rank uses, and why
+    std::vector<std::string> notes;  ///< GPUs and CPUs that no rank uses, and why; what a saved
+                                     ///< machine's file does not tell
     JobSpec spec;                    ///< restart, logging, rendezvous settings
     int gpu_count = 0;               ///< usable here
     std::string gpu_mask;            ///< for gpu_mask_variable; empty: left as it is

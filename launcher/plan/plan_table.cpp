@@ -74,7 +74,7 @@ std::string ranks_section(const LaunchPlan& plan) {
         rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), gpu_text(rank),
                         numa_text(rank),
                         binding.cpus.empty() ? "as inherited" : format_list(binding.cpus),
-                        std::to_string(binding.physical_cores)});
+                        binding.physical_cores > 0 ? std::to_string(binding.physical_cores) : "?"});
         if (has_hcas)
             rows.back().push_back(hca_text(rank));
         rows.back().push_back(binding.reason);
@@ -259,16 +259,16 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
         text += fmt::format("\nmemory of a rank before activations, {} on {} rank{}\n{}",
                             fsdp::name_of(plan.memory->options.strategy), plan.world_size,
                             plan.world_size == 1 ? "" : "s", memory_section(*plan.memory));
-    if (!plan.notes.empty()) {
-        text += "\nnotes\n";
-        for (const std::string& note : plan.notes)
-            text += "  - " + note + "\n";
-    }
     if (!plan.warnings.empty() || !plan.nccl.warnings.empty()) {
         text += "\nwarnings\n";
         for (const auto* list : {&plan.warnings, &plan.nccl.warnings})
             for (const std::string& warning : *list)
                 text += "  ! " + warning + "\n";
+    }
+    if (!plan.notes.empty()) {
+        text += "\nnotes\n";
+        for (const std::string& note : plan.notes)
+            text += "  - " + note + "\n";
     }
     return secrets == Secrets::show ? text : mask_secrets(text, plan.spec.secrets);
 }

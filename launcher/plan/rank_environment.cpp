@@ -139,18 +139,28 @@ std::string own_device(const RankPlan& rank, const EnvironmentMap& inherited) {
                                                              : std::to_string(rank.local_rank);
 }
 
+// ROCm reads CUDA_DEVICE_ORDER nowhere: its numbers are its driver's, which the plan follows.
+bool has_nvidia_gpus(const LaunchPlan& plan) {
+    return std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankPlan& rank) {
+        return rank.gpu && rank.gpu->vendor == "nvidia";
+    });
+}
+
 // Threads beyond the time that a cgroup allows only wait for each other.
-VariableChoice threads_of(const LaunchPlan& plan, const RankPlan& rank) {
+std::optional<VariableChoice> threads_of(const LaunchPlan& plan, const RankPlan& rank) {
     const int cores = rank.binding.physical_cores;
+    if (cores == 0)
+        return std::nullopt;  // not told
     if (plan.cpu_quota) {
         const int share =
             std::max(1, static_cast<int>(*plan.cpu_quota / static_cast<double>(plan.ranks.size())));
         if (share < cores)
-            return {{},
-                    std::to_string(share),
-                    fmt::format("its share of {:g} CPUs' worth of time", *plan.cpu_quota)};
+            return VariableChoice{
+                {},
+                std::to_string(share),
+                fmt::format("its share of {:g} CPUs' worth of time", *plan.cpu_quota)};
     }
-    return {{}, std::to_string(cores), "physical cores of the rank"};
+    return VariableChoice{{}, std::to_string(cores), "physical cores of the rank"};
 }
 
 // Open MPI and Intel MPI spin while they wait; where another rank needs the CPU to send what is
@@ -181,9 +191,9 @@ std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const Ra
     add_identity(choices, plan, rank);
     for (VariableChoice& variable : task_variables(plan, rank, inherited))
         choices.add(std::move(variable));
-    const VariableChoice threads = threads_of(plan, rank);
-    choices.add_unless_set(inherited, env::kOmpNumThreads, threads.value, threads.reason);
-    if (plan.gpu_count > 0)
+    if (const auto threads = threads_of(plan, rank))
+        choices.add_unless_set(inherited, env::kOmpNumThreads, threads->value, threads->reason);
+    if (has_nvidia_gpus(plan))
         choices.add_unless_set(inherited, env::kCudaDeviceOrder, "PCI_BUS_ID",
                                "GPU numbers are in PCI order, as planned");
     choices.add_unless_set(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1",

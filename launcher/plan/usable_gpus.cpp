@@ -16,13 +16,21 @@ const Gpu& gpu_at(const NodeTopology& topology, int position) {
     return topology.gpus[static_cast<std::size_t>(position)];
 }
 
+std::string count_text(std::size_t count) {
+    return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
+}
+
 // One job runs on one kind of GPU. A machine with both has NVIDIA cards and an AMD CPU's built-in
 // graphics. ROCm numbers GPUs in its driver's order, and there is no variable that would make it
 // PCI order.
-std::vector<int> of_one_vendor(const NodeTopology& topology) {
+std::vector<int> of_one_vendor(const NodeTopology& topology, std::vector<std::string>& notes) {
     std::vector<int> nvidia, other;
     for (std::size_t i = 0; i < topology.gpus.size(); ++i)
         (topology.gpus[i].vendor == "nvidia" ? nvidia : other).push_back(static_cast<int>(i));
+    if (!nvidia.empty() && !other.empty())
+        notes.push_back(fmt::format(
+            "{} from AMD {} left out: a job runs on GPUs of one vendor, and there are NVIDIA's",
+            count_text(other.size()), other.size() == 1 ? "is" : "are"));
     if (!nvidia.empty())
         return nvidia;
     std::stable_sort(other.begin(), other.end(), [&](int a, int b) {
@@ -73,10 +81,6 @@ std::vector<int> find_gpus(const NodeTopology& topology, const std::vector<int>&
         meant.insert(by_own ? gpu.uuid : gpu.partition_of);
     }
     return meant.size() == 1 ? found : std::vector<int>{};
-}
-
-std::string count_text(std::size_t count) {
-    return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
 bool all_open(const NodeTopology& topology, const std::vector<int>& positions) {
@@ -187,7 +191,7 @@ void mask_parts(UsableGpus& usable, const NodeTopology& topology) {
 UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& allocation,
                               const ResourceSpec& resources) {
     UsableGpus usable;
-    const std::vector<int> candidates = of_one_vendor(topology);
+    const std::vector<int> candidates = of_one_vendor(topology, usable.notes);
     if (!allocation.granted_gpus) {
         take_open(usable, topology, candidates);
     } else {

@@ -15,6 +15,7 @@ struct UsableGpus {
     /// Each rank is shown its own GPU alone, by UUID: a process can use only one MIG device.
     bool mask_each = false;
     std::vector<std::string> warnings;
+    std::vector<std::string> notes;  ///< what was left out as it should be
 };
 
 /// The machine's GPUs of one vendor, cut down to what was granted and to resources.gpus_per_node. A

@@ -16,8 +16,12 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
 
 namespace fs = std::filesystem;
 
@@ -42,7 +46,40 @@ std::vector<int> allowed_cpus_of(const TopologyOptions& options) {
     return online.empty() ? *allowed : intersect(online, *allowed);
 }
 
+// A copy is read as this machine's /sys is: what is no file, or leads out of it, would make us wait
+// or show this machine.
+void check_folder(const fs::path& folder) {
+    constexpr std::size_t kMostEntries = 1'000'000;
+    std::error_code error;
+    const std::string root = fs::canonical(folder, error).string() + '/';
+    std::vector<fs::path> open = {folder};
+    std::size_t seen = 0;
+    while (!open.empty()) {
+        const std::vector<fs::path> entries = list_folder(open.back(), error);
+        open.pop_back();
+        for (const fs::path& entry : entries) {
+            struct stat status {};
+            if (::lstat(entry.c_str(), &status) != 0)
+                continue;
+            if (++seen > kMostEntries)
+                refuse_capture(folder, 0, "it holds more than a million files",
+                               "copy the parts that docs/captures.md names");
+            if (S_ISLNK(status.st_mode)) {
+                const std::string target = fs::canonical(entry, error).string();
+                if (!error && !target.starts_with(root))
+                    refuse_capture(entry, 0, "it links out of the folder, to " + target,
+                                   "copy what it links to");
+            } else if (S_ISDIR(status.st_mode)) {
+                open.push_back(entry);
+            } else if (!S_ISREG(status.st_mode)) {
+                refuse_capture(entry, 0, "it is no file, folder or link", "remove it");
+            }
+        }
+    }
+}
+
 NodeTopology read_folder(const fs::path& folder) {
+    check_folder(folder);
     TopologyOptions options;
     options.sysfs_root = folder / "sys";
     options.proc_root = folder / "proc";

@@ -29,6 +29,16 @@ std::string sysfs_bdf(std::string_view address) {
     return bdf;
 }
 
+bool is_pci_address(std::string_view text) {
+    const std::size_t colon = text.find(':');
+    if (colon < 4 || colon > 8 || text.size() != colon + 8 || text[colon + 3] != ':' ||
+        text[colon + 6] != '.')
+        return false;
+    return std::all_of(text.begin(), text.end(), [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == ':' || c == '.';
+    });
+}
+
 void count_cpus_as_cores(NodeTopology& topology) {
     std::map<int, int> node_of_cpu;
     for (const NumaNode& node : topology.numa_nodes)
@@ -48,9 +58,10 @@ void count_cpus_as_cores(NodeTopology& topology) {
         topology.cores.push_back(std::move(core));
     }
     topology.package_count = static_cast<int>(std::max<std::size_t>(1, topology.numa_nodes.size()));
+    topology.cores_are_told = false;
     topology.notes.push_back(
-        "cores, caches and sockets are not told: each CPU counts as a core, each NUMA node as a "
-        "socket with one cache");
+        "cores, caches and sockets are not told: no rank gets cores of its own or "
+        "OMP_NUM_THREADS from a guess");
 }
 
 void put_in_order(NodeTopology& topology) {

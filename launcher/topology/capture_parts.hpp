@@ -17,9 +17,12 @@ namespace autolaunch::launcher {
 /// writes.
 std::string sysfs_bdf(std::string_view address);
 
+/// "0000:0f:00.0", the domain with four to eight digits.
+bool is_pci_address(std::string_view text);
+
 /// For captures that know CPUs by NUMA node alone: each allowed CPU is a core, each NUMA node a
 /// socket and a last-level cache. Fills cores and package_count from numa_nodes and allowed_cpus,
-/// and says so in notes.
+/// and says so in notes and in cores_are_told.
 void count_cpus_as_cores(NodeTopology& topology);
 
 /// Sorts GPUs by PCI address and numbers them, HCAs and interfaces by name.

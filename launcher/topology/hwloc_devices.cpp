@@ -17,6 +17,7 @@ namespace {
 
 constexpr unsigned kVendorNvidia = 0x10de, kVendorAmd = 0x1002;
 constexpr unsigned kClassDisplay = 0x03, kClassVga = 0x0300, kClassAccelerator = 0x12;
+constexpr unsigned kClassOtherBridge = 0x0680;  // NVSwitch
 constexpr unsigned kClassEthernet = 0x0200, kClassInfiniBand = 0x0207;
 
 std::string bdf_of(hwloc_obj_t pci) {
@@ -117,16 +118,28 @@ void describe(hwloc_obj_t os_device, Gpu& gpu) {
     }
 }
 
-// ROCm shows each partition of an MI300 as a device of its own, with the PCI function of the whole.
-std::vector<Gpu> partitions_of(hwloc_obj_t pci, const Gpu& whole) {
-    std::map<int, hwloc_obj_t> partitions;  // by number: their order is not the file's
+// rocm-smi's number of each device that it shows there, and the device.
+std::map<int, hwloc_obj_t> rsmi_devices_of(hwloc_obj_t pci) {
+    std::map<int, hwloc_obj_t> devices;  // by number: their order is not the file's
     for (const hwloc_obj_t device : os_devices_of(pci)) {
         long long number = 0;
         const std::string_view name = device->name;
-        if (name.starts_with("rsmi") && parse_integer(name.substr(4), number) && number < 4096)
-            partitions.emplace(static_cast<int>(number), device);
+        if (name.starts_with("rsmi") && parse_integer(name.substr(4), number) && number >= 0 &&
+            number < 4096)
+            devices.emplace(static_cast<int>(number), device);
     }
-    if (partitions.size() < 2)
+    return devices;
+}
+
+// ROCm shows each partition of an MI300 as a device of its own, with the PCI function of the whole.
+std::vector<Gpu> partitions_of(hwloc_obj_t pci, const Gpu& whole) {
+    const auto partitions = rsmi_devices_of(pci);
+    if (partitions.size() == 1) {
+        Gpu gpu = whole;
+        gpu.runtime_index = partitions.begin()->first;
+        return {gpu};
+    }
+    if (partitions.empty())
         return {whole};
     std::vector<Gpu> gpus;
     std::set<std::string> uuids;
@@ -135,6 +148,7 @@ std::vector<Gpu> partitions_of(hwloc_obj_t pci, const Gpu& whole) {
         gpu.uuid.clear();
         gpu.memory_bytes = 0;
         describe(device, gpu);
+        gpu.runtime_index = number;
         uuids.insert(gpu.uuid);
         gpus.push_back(std::move(gpu));
     }
@@ -294,16 +308,21 @@ void find_nvlink(hwloc_topology_t topology, std::set<Pair>& pairs) {
         return pci && pci->type == HWLOC_OBJ_PCI_DEVICE && gpu_vendor(pci) ? bdf_of(pci) : "";
     };
     std::vector<std::string> gpus;
-    for (unsigned i = 0; i < matrix->nbobjs; ++i)
-        gpus.push_back(gpu_of(matrix->objs[i]));
+    std::vector<bool> is_switch;  // else, where it is no GPU, a CPU
+    for (unsigned i = 0; i < matrix->nbobjs; ++i) {
+        const hwloc_obj_t object = matrix->objs[i];
+        gpus.push_back(gpu_of(object));
+        is_switch.push_back(object && object->type == HWLOC_OBJ_PCI_DEVICE &&
+                            object->attr->pcidev.class_id == kClassOtherBridge);
+    }
     std::set<std::string> on_a_switch;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         for (std::size_t j = 0; j < gpus.size() && !gpus[i].empty(); ++j) {
             if (matrix->values[i * gpus.size() + j] == 0 || i == j || gpus[i] == gpus[j])
                 continue;
-            if (gpus[j].empty())
+            if (is_switch[j])
                 on_a_switch.insert(gpus[i]);
-            else
+            else if (!gpus[j].empty())
                 pairs.insert(ordered(gpus[i], gpus[j]));
         }
     }

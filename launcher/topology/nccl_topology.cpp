@@ -24,6 +24,7 @@ struct Place {
     std::vector<int> cpus;
     std::vector<std::string> pci_path;  ///< root first; empty outside a <pci>
     std::string bdf;                    ///< of the <pci> around it
+    std::string name;                   ///< the same, or "BDF#2" where another has its address
     std::string pci_class, pci_id;
     bool bridge_per_domain = false;
 };
@@ -50,7 +51,7 @@ private:
     std::vector<int> cpu_mask(const XmlElement& cpu) const;
 
     std::vector<const XmlElement*> cpus_of_one_host(const XmlElement& system);
-    void read_cpu(const XmlElement& cpu, bool only_one);
+    void read_cpu(const XmlElement& cpu);
     void read_pci(const XmlElement& pci, const Place& above);
     void add_gpu(const XmlElement* gpu, const Place& place, bool is_partition);
     void read_nic(const XmlElement& nic, const Place& place);
@@ -65,7 +66,15 @@ private:
     std::set<std::string> other_hosts_;
     bool some_hcas_have_no_name_ = false;
     bool some_cpus_are_missing_ = false;
+    std::map<std::string, int> switches_;  ///< how many have the address
+    std::map<std::string, int> listed_;    ///< GPUs' addresses and "NUMA node 0", how often
 };
+
+// A NIC without a name: whoever filters by names cannot name it.
+void take_unnamed(Hca& hca, const std::string& pci_class) {
+    hca.is_named = false;
+    hca.ports = {{1, true, pci_class.starts_with("0207") ? "InfiniBand" : "Ethernet", 0}};
+}
 
 std::string text(const XmlElement& element, const char* attribute) {
     const std::string* value = element.find(attribute);
@@ -159,14 +168,14 @@ std::vector<const XmlElement*> NcclReader::cpus_of_one_host(const XmlElement& sy
     return cpus;
 }
 
-void NcclReader::read_cpu(const XmlElement& cpu, bool only_one) {
+void NcclReader::read_cpu(const XmlElement& cpu) {
     Place place;
     const long long numa_id = number(cpu, "numaid", -1, kMostCpus, -1);
     place.cpus = cpu_mask(cpu);
-    if (numa_id >= 0)
+    if (numa_id >= 0) {
         place.numa_node = static_cast<int>(numa_id);
-    if (numa_id < 0 && only_one)
-        place.numa_node = 0;  // a machine whose firmware tells no NUMA nodes
+        ++listed_[fmt::format("NUMA node {}", numa_id)];
+    }
     const std::string arch = text(cpu, "arch");
     place.bridge_per_domain = arch == "arm64" || arch == "ppc64";
     if (result_.cpu_model.empty() && cpu.find("vendor"))
@@ -179,6 +188,8 @@ void NcclReader::read_cpu(const XmlElement& cpu, bool only_one) {
                          [&](const NumaNode& node) { return node.index == *place.numa_node; });
         if (same == result_.numa_nodes.end())
             result_.numa_nodes.push_back({*place.numa_node, 0, place.cpus, {}});
+        else
+            same->cpus = unite(same->cpus, place.cpus);
     }
     some_cpus_are_missing_ = some_cpus_are_missing_ || place.cpus.empty();
     result_.allowed_cpus = unite(result_.allowed_cpus, place.cpus);
@@ -201,14 +212,18 @@ void NcclReader::read_pci(const XmlElement& pci, const Place& above) {
     place.bdf = sysfs_bdf(text(pci, "busid"));
     if (place.bdf.empty())
         refuse(pci, "<pci> without busid");
+    if (!is_pci_address(place.bdf))
+        refuse(pci, fmt::format("busid '{:.40}' is no PCI address", place.bdf));
+    const int namesakes = has_child(pci, "pci") ? ++switches_[place.bdf] : 1;
+    place.name = namesakes > 1 ? fmt::format("{}#{}", place.bdf, namesakes) : place.bdf;
     if (above.bdf.empty()) {
         const std::string domain =
             above.bridge_per_domain ? " domain " + place.bdf.substr(0, place.bdf.find(':')) : "";
         place.pci_path = {above.numa_node ? fmt::format("numa{}{}", *above.numa_node, domain)
                                           : "cpu" + domain};
     } else {
-        place.pci_path.push_back(above.bdf);
-        place.pci_path.push_back(above.bdf + ">" + place.bdf);
+        place.pci_path.push_back(above.name);
+        place.pci_path.push_back(above.name + ">" + place.name);
     }
     place.pci_class = without_0x(text(pci, "class"));
     const std::string vendor = without_0x(text(pci, "vendor")),
@@ -230,8 +245,7 @@ void NcclReader::read_pci(const XmlElement& pci, const Place& above) {
     if (gpus == 0 && is_gpu_class(pci))
         add_gpu(nullptr, place, false);
     if (place.pci_class.starts_with("02") && !has_child(pci, "nic") && !has_child(pci, "net")) {
-        Hca& hca = find_or_add_hca(place.bdf, place);
-        hca.ports = {{1, true, place.pci_class.starts_with("0207") ? "InfiniBand" : "Ethernet", 0}};
+        take_unnamed(find_or_add_hca(place.bdf, place), place.pci_class);
         some_hcas_have_no_name_ = true;
     }
 }
@@ -250,7 +264,11 @@ void NcclReader::add_gpu(const XmlElement* gpu, const Place& place, bool is_part
         found.partition_of = place.bdf;  // the file tells no UUIDs
     found.numa_source = place.numa_node ? "NCCL's cpu numaid" : "";
     found.local_cpus = place.cpus;
+    if (gpu && gpu->find("dev") && found.vendor == "amd")
+        found.runtime_index = static_cast<int>(number(*gpu, "dev", 0, kMostGpus, 0));
     result_.gpus.push_back(std::move(found));
+    if (!is_partition)
+        ++listed_["GPU " + place.bdf];
     if (!gpu)
         return;
     for (const XmlElement& child : gpu->children) {
@@ -346,6 +364,11 @@ void NcclReader::tell_links() {
 
 void NcclReader::add_notes() {
     auto& notes = result_.notes;
+    for (const auto& [name, count] : listed_)
+        if (count > 1)
+            notes.push_back(fmt::format("the file lists {} {} times", name, count));
+    if (result_.numa_nodes.empty())
+        notes.push_back("NUMA nodes are not told");
     if (!other_hosts_.empty())
         notes.push_back(
             fmt::format("the file holds {} machines that share NVLink: the first is shown",
@@ -370,7 +393,7 @@ NodeTopology NcclReader::read(const XmlElement& system) {
     if (cpus.size() > kMostNodes)
         refuse(*cpus.back(), fmt::format("more than {} <cpu>", kMostNodes));
     for (const XmlElement* cpu : cpus)
-        read_cpu(*cpu, cpus.size() == 1);
+        read_cpu(*cpu);
     std::sort(result_.numa_nodes.begin(), result_.numa_nodes.end(),
               [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
     put_in_order(result_);

@@ -86,6 +86,8 @@ struct Hca {
     bool can_open = true;  ///< its uverbs device may be opened for reading and writing
     std::optional<bool> dmabuf =
         {};  ///< its driver registers memory by dma-buf; nothing: nobody has tried
+    /// False: a capture does not tell its name, and `name` stands for it: "NIC0", a PCI address.
+    bool is_named = true;
 };
 
 struct NetworkInterface {
@@ -117,11 +119,14 @@ struct ToldPath {
     int links = 0;  ///< of NVLink
 };
 
+inline constexpr const char* kThisMachine = "this machine";
+
 struct NodeTopology {
     std::string hostname;
     std::string cpu_model;
     std::vector<Core> cores;           ///< with at least one allowed CPU, by first CPU
-    std::vector<NumaNode> numa_nodes;  ///< with CPUs and memory that we may use
+    bool cores_are_told = true;        ///< false: a capture told CPUs alone, each stands for a core
+    std::vector<NumaNode> numa_nodes;  ///< with CPUs and memory that we may use; empty: not told
     std::vector<Gpu> gpus;             ///< in PCI order, all that the machine shows
     std::vector<Hca> hcas;             ///< by name, as people count: mlx5_2 before mlx5_10
     std::vector<int> allowed_cpus;     ///< affinity mask ∩ cpuset
@@ -132,7 +137,7 @@ struct NodeTopology {
     std::vector<NetworkInterface> network_interfaces;  ///< of our network namespace, by name
     std::vector<ToldPath> told_paths;
     std::vector<std::uint64_t> l3_bytes;  ///< by Core::l3; empty: unknown
-    std::string source = "this machine";  ///< or the capture's file name
+    std::string source = kThisMachine;    ///< or the capture's file name
     std::map<std::string, std::string> identity =
         {};  ///< of a saved machine: as read_machine_identity() tells it
     int package_count = 1;

@@ -273,6 +273,7 @@ void SmiReader::add_hcas() {
         Hca hca;
         const auto named = legend_.find(device);
         hca.name = named == legend_.end() ? device : named->second;
+        hca.is_named = named != legend_.end() || !device.starts_with("NIC");
         hca.ports.push_back({1, true, "", 0});
         result_.hcas.push_back(std::move(hca));
     }
@@ -311,14 +312,12 @@ void SmiReader::add_numa_nodes() {
         if (!cpus.empty())
             result_.numa_nodes.push_back({index, 0, cpus, {}});
     }
-    if (result_.numa_nodes.empty() && !result_.allowed_cpus.empty())
-        result_.numa_nodes.push_back({0, 0, result_.allowed_cpus, {}});
 }
 
 void SmiReader::add_notes() {
     auto& notes = result_.notes;
     if (cpus_of_node_.empty())
-        notes.push_back("NUMA nodes are not told: all CPUs are shown as one");
+        notes.push_back("NUMA nodes are not told");
     if (some_cpus_are_blank_)
         notes.push_back(
             "some GPUs have no CPU affinity: none of the CPUs near them was allowed there, or it "

@@ -63,6 +63,8 @@ std::string describe_size(std::uint64_t bytes) {
 
 std::string describe_gpu(const Gpu& gpu) {
     std::string text = !gpu.model.empty() ? gpu.model : gpu.vendor == "amd" ? "AMD" : "NVIDIA";
+    if (gpu.runtime_index && *gpu.runtime_index != gpu.index)
+        text += fmt::format(" · ROCm's {}", *gpu.runtime_index);
     if (gpu.memory_bytes > 0)
         text += " · " + describe_size(gpu.memory_bytes);
     if (!gpu.can_open)

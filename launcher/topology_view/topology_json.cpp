@@ -27,6 +27,8 @@ Json to_json(const Gpu& gpu) {
                  {"vendor", gpu.vendor},
                  {"bdf", gpu.bdf},
                  {"numa_node", optional(gpu.numa_node)}};
+    if (gpu.runtime_index)
+        json["runtime_index"] = *gpu.runtime_index;
     set_if_any(json, "numa_source", gpu.numa_source);
     set_if_any(json, "uuid", gpu.uuid);
     set_if_any(json, "model", gpu.model);
@@ -59,11 +61,9 @@ Json to_json(const Hca::Port& port) {
 }
 
 Json to_json(const Hca& hca) {
-    Json json = {{"name", hca.name},
-                 {"bdf", hca.bdf},
-                 {"numa_node", optional(hca.numa_node)},
-                 {"can_open", hca.can_open},
-                 {"pci_path", hca.pci_path}};
+    Json json = {{"name", hca.name},         {"named", hca.is_named},
+                 {"bdf", hca.bdf},           {"numa_node", optional(hca.numa_node)},
+                 {"can_open", hca.can_open}, {"pci_path", hca.pci_path}};
     set_if_any(json, "pci_id", hca.pci_id);
     json["ports"] = Json::array();
     for (const Hca::Port& port : hca.ports)
@@ -104,9 +104,12 @@ Json list(const std::vector<T>& items) {
 
 std::string topology_json(const NodeTopology& topology) {
     Json json = {
-        {"hostname", topology.hostname},         {"source", topology.source},
-        {"cpu_model", topology.cpu_model},       {"packages", topology.package_count},
-        {"allowed_cpus", topology.allowed_cpus}, {"cpu_quota", optional(topology.cpu_quota)}};
+        {"hostname", topology.hostname},
+        {"source", topology.source},
+        {"cpu_model", topology.cpu_model},
+        {"packages", topology.cores_are_told ? Json(topology.package_count) : Json(nullptr)},
+        {"allowed_cpus", topology.allowed_cpus},
+        {"cpu_quota", optional(topology.cpu_quota)}};
     json["numa_nodes"] = Json::array();
     for (const NumaNode& node : topology.numa_nodes)
         json["numa_nodes"].push_back({{"index", node.index},
@@ -114,7 +117,7 @@ std::string topology_json(const NodeTopology& topology) {
                                       {"cpus", node.cpus},
                                       {"distances", node.distances}});
     json["cores"] = Json::array();
-    for (const Core& core : topology.cores)
+    for (const Core& core : topology.cores_are_told ? topology.cores : std::vector<Core>())
         json["cores"].push_back({{"cpus", core.cpus},
                                  {"package", core.package},
                                  {"numa_node", core.numa_node},

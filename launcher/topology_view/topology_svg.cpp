@@ -86,10 +86,15 @@ private:
     }
 
     std::string summary() const {
+        const std::string parts =
+            topology_.cores_are_told
+                ? fmt::format("{} packages · {} NUMA nodes · {} cores, {} threads",
+                              layout_.packages.size(), topology_.numa_nodes.size(),
+                              layout_.core_count, layout_.thread_count)
+                : fmt::format("{} NUMA nodes · {} CPUs, cores and packages unknown",
+                              topology_.numa_nodes.size(), layout_.core_count);
         return fmt::format(
-            "{} packages · {} NUMA nodes · {} cores, {} threads · {} GPUs · {} HCAs · {} · {}",
-            layout_.packages.size(), topology_.numa_nodes.size(), layout_.core_count,
-            layout_.thread_count, topology_.gpus.size(), topology_.hcas.size(),
+            "{} · {} GPUs · {} HCAs · {} · {}", parts, topology_.gpus.size(), topology_.hcas.size(),
             topology_.cpu_model.empty() ? "CPU model unknown" : trim(topology_.cpu_model),
             topology_.source);
     }

@@ -16,11 +16,19 @@ std::string plural(std::size_t count, std::string_view noun) {
     return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+// What is told stays told: a CPU is no core, nor a NUMA node a socket.
+std::string count_cores(const NodeTopology& topology, std::size_t cores) {
+    return plural(cores, topology.cores_are_told ? "core" : "CPU");
+}
+
 std::string title(const NodeTopology& topology, const MachineLayout& layout) {
     std::string text = topology.hostname.empty() ? "?" : topology.hostname;
-    text += fmt::format("   {} · {} · {}", plural(layout.packages.size(), "package"),
-                        plural(topology.numa_nodes.size(), "NUMA node"),
-                        plural(static_cast<std::size_t>(layout.core_count), "core"));
+    text += "   ";
+    if (topology.cores_are_told)
+        text += plural(layout.packages.size(), "package") + " · ";
+    text += topology.numa_nodes.empty() ? "NUMA nodes unknown"
+                                        : plural(topology.numa_nodes.size(), "NUMA node");
+    text += " · " + count_cores(topology, static_cast<std::size_t>(layout.core_count));
     if (layout.thread_count != layout.core_count)
         text += fmt::format(", {} threads", layout.thread_count);
     if (topology.cpu_quota)
@@ -83,9 +91,9 @@ std::string draw_node(const NodeTopology& topology, const NumaBox& node) {
     for (const CacheBox& cache : node.caches)
         cores += cache.cores.size();
     std::string text = fmt::format("  NUMA node {}   {}   {}: CPU {}", node.index,
-                                   describe_size(node.memory_bytes), plural(cores, "core"),
+                                   describe_size(node.memory_bytes), count_cores(topology, cores),
                                    format_list(node.cpus));
-    if (!node.caches.empty())
+    if (!node.caches.empty() && topology.cores_are_told)
         text += "   L3 " + describe_caches(node.caches);
     return text + '\n' + draw_groups(topology, node.groups, "    ");
 }
@@ -119,16 +127,21 @@ std::string draw_matrix(const NodeTopology& topology) {
 std::string topology_text(const NodeTopology& topology) {
     const MachineLayout layout = lay_out(topology);
     std::string text = title(topology, layout);
+    const std::string model(topology.cpu_model.empty() ? "CPU model unknown"
+                                                       : trim(topology.cpu_model));
+    if (!topology.cores_are_told)
+        text += "packages unknown   " + model + '\n';
     for (const PackageBox& package : layout.packages) {
-        text += fmt::format(
-            "package {}   {}\n", package.package,
-            topology.cpu_model.empty() ? "CPU model unknown" : trim(topology.cpu_model));
+        if (topology.cores_are_told)
+            text += fmt::format("package {}   {}\n", package.package, model);
         for (const NumaBox& node : package.nodes)
             text += draw_node(topology, node);
     }
-    if (!layout.elsewhere.empty())
-        text += "near no NUMA node that may be used here\n" +
-                draw_groups(topology, layout.elsewhere, "    ");
+    if (topology.numa_nodes.empty() && !topology.allowed_cpus.empty())
+        text += "  NUMA node unknown   CPU " + format_list(topology.allowed_cpus) + '\n';
+    else if (!layout.elsewhere.empty())
+        text += "near no NUMA node that may be used here\n";
+    text += draw_groups(topology, layout.elsewhere, "    ");
     text += draw_matrix(topology);
     for (const std::string& note : topology.notes)
         text += "note: " + note + '\n';

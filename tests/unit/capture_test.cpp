@@ -166,9 +166,13 @@ TEST_CASE("RCCL's XML: xGMI, partitions, and no NUMA nodes") {
     const NodeTopology topology = read_data("rccl.xml");
     REQUIRE(topology.gpus.size() == 4);
     CHECK(topology.gpus[0].vendor == "amd");
-    CHECK(topology.gpus[0].numa_node == 0);
+    CHECK_FALSE(topology.gpus[0].numa_node);
+    CHECK(topology.numa_nodes.empty());
+    CHECK(is_noted(topology, "NUMA nodes are not told"));
     CHECK(topology.gpus[0].local_cpus.empty());
     CHECK(topology.gpus[0].partition_of.empty());
+    CHECK(topology.gpus[2].runtime_index == 2);
+    CHECK(topology.gpus[3].runtime_index == 3);
     CHECK(topology.gpus[3].bdf == "0000:c9:00.0");
     CHECK(topology.gpus[3].partition_of == "0000:c9:00.0");
     REQUIRE(topology.told_paths.size() == 1);
@@ -426,7 +430,9 @@ TEST_CASE("NCCL's XML that makes no sense names the line") {
     CHECK(cpu("affinity='" + std::string(100000, 'f') + "'") ==
           ":2: affinity of <cpu> has more than 16384 CPUs");
     CHECK(cpu("numaid='0'", "<pci class='0x030200'/>") == ":3: <pci> without busid");
-    CHECK(cpu("numaid='0'", "<pci busid='1'><nic>\n<net port='1'/></nic></pci>") ==
+    CHECK(cpu("numaid='0'", "<pci busid='1' class='0x030200'/>") ==
+          ":3: busid '1' is no PCI address");
+    CHECK(cpu("numaid='0'", "<pci busid='0000:01:00.0'><nic>\n<net port='1'/></nic></pci>") ==
           ":4: <net> without a name");
     CHECK(cpu("numaid='0'", "<nic><net name='a' speed='1e99'/></nic>")
               .starts_with(":3: speed of <net> is '1e99'"));
@@ -434,10 +440,10 @@ TEST_CASE("NCCL's XML that makes no sense names the line") {
               .starts_with(":3: port of <net> is '-7'"));
     std::string many;
     for (int i = 0; i < 600; ++i)
-        many += fmt::format("<pci busid='{}' class='0x030200'/>", i);
+        many += fmt::format("<pci busid='{:04x}:00:00.0' class='0x030200'/>", i);
     CHECK(cpu("numaid='0'", many) == ": it has more than 512 GPUs");
     // A mask may be missing, and unknown things are passed over.
-    CHECK(cpu("", "<quantum qubits='7'/><pci busid='1' class='zebra'/>").empty());
+    CHECK(cpu("", "<quantum qubits='7'/><pci busid='0000:01:00.0' class='zebra'/>").empty());
 }
 
 TEST_CASE("a broken table of nvidia-smi names the line") {

@@ -82,9 +82,9 @@ LaunchPlan plan_on(const fs::path& folder, const About& about) {
 std::string placement_of(const LaunchPlan& plan) {
     std::string text = plan_table(plan);
     const std::size_t begin = text.find("\nenvironment,");
-    std::size_t end = text.find("\nnotes\n");
+    std::size_t end = text.find("\nwarnings\n");
     if (end == std::string::npos)
-        end = text.find("\nwarnings\n");
+        end = text.find("\nnotes\n");
     text.erase(begin, end == std::string::npos ? end : end - begin);
     std::string kept;
     for (const std::string& line : split(text, '\n'))
