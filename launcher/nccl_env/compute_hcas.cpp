@@ -54,6 +54,8 @@ void check_usable(PortView& view, bool interfaces_known) {
         return refuse("its device file may not be opened", true);
     if (!view.port->active)
         return refuse("its port is not active", true);
+    if (link == kSlingshot)
+        return refuse("NCCL reaches Slingshot through its OFI plugin alone", true);
     if (!link.empty() && link != "InfiniBand" && link != "Ethernet")
         return refuse(fmt::format("NCCL's own transport does not speak its link layer ({})", link),
                       true);

@@ -71,6 +71,15 @@ std::optional<ProfileFile> choose_profile(const std::string& word,
     return fits != nullptr ? std::optional(*fits) : std::nullopt;
 }
 
+// What the firmware says, and the fabric that was found.
+std::map<std::string, std::string> with_fabric(std::map<std::string, std::string> identity,
+                                               const NodeTopology& topology) {
+    for (const Hca& hca : topology.hcas)
+        if (!hca.ports.empty() && hca.ports.front().link_layer == kSlingshot)
+            identity["fabric"] = "slingshot";
+    return identity;
+}
+
 NcclConfPlaces conf_places(const JobSpec& spec) {
     return {home_of_user(),
             absolute_path(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir)};
@@ -81,9 +90,10 @@ NcclConfPlaces conf_places(const JobSpec& spec) {
 NcclSite read_nccl_site(const JobSpec& spec, const EnvironmentMap& environment,
                         const NodeTopology& topology, const std::string& local_address) {
     NcclSite site;
-    const auto profile = spec.nccl.profile == "auto" && topology.gpus.empty()
-                             ? std::nullopt
-                             : choose_profile(spec.nccl.profile, read_machine_identity());
+    const auto profile =
+        spec.nccl.profile == "auto" && topology.gpus.empty()
+            ? std::nullopt
+            : choose_profile(spec.nccl.profile, with_fabric(read_machine_identity(), topology));
     if (topology.gpus.empty())
         return site;
     site.conf = read_nccl_conf(settings_of_user(spec, environment), conf_places(spec));
@@ -98,7 +108,8 @@ NcclSite read_nccl_site(const JobSpec& spec, const EnvironmentMap& environment,
 SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& environment,
                                const NodeTopology& topology, const std::string& file) {
     SavedSite saved;
-    const auto profile = choose_profile(spec.nccl.profile, topology.identity);
+    const auto profile =
+        choose_profile(spec.nccl.profile, with_fabric(topology.identity, topology));
     if (topology.gpus.empty())
         return saved;
     NcclConfPlaces places = conf_places(spec);
@@ -106,7 +117,7 @@ SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& enviro
     if (!root.empty() && path_exists(root + "/etc/nccl.conf"))
         places.system_file = root + "/etc/nccl.conf";
     saved.site.conf = read_nccl_conf(settings_of_user(spec, environment), places);
-    if (spec.nccl.profile == "auto" && topology.identity.empty() && spec.nccl.manage)
+    if (spec.nccl.profile == "auto" && topology.identity.empty() && !profile && spec.nccl.manage)
         saved.notes.push_back(
             fmt::format("{} does not say what machine it is of: no profile is taken, name one as "
                         "nccl.profile if there "

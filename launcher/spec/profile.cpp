@@ -19,7 +19,9 @@ using Errors = std::vector<SpecError>;
 constexpr const char* kExtension = ".yaml";
 const std::vector<std::string> kKeys = {"description", "match",          "set",  "set_with_roce",
                                         "leave",       "topology_files", "notes"};
-const std::vector<std::string> kDmiFiles = {"sys_vendor", "product_name", "chassis_asset_tag"};
+const std::vector<std::string> kFacts = {"sys_vendor", "product_name", "chassis_asset_tag",
+                                         "fabric"};
+const std::vector<std::string> kVariablesBegin = {"NCCL_", "RCCL_", "OFI_NCCL_", "FI_"};
 
 std::string read_text(const Value& value, const std::string& key, Errors& errors) {
     if (value.is_scalar() && !value.text.empty())
@@ -67,9 +69,12 @@ std::vector<ProfileFile::Variable> read_variables(const Value& root, const char*
         return variables;
     for (const Entry& entry : found->value.entries) {
         const std::string path = std::string(section) + "." + entry.key;
-        if (!entry.key.starts_with("NCCL_"))
-            errors.push_back(
-                error_at(entry.key_at, path, "not a variable of NCCL: its name begins with NCCL_"));
+        if (std::none_of(kVariablesBegin.begin(), kVariablesBegin.end(),
+                         [&](const std::string& prefix) { return entry.key.starts_with(prefix); }))
+            errors.push_back(error_at(entry.key_at, path,
+                                      "no variable of NCCL or of libfabric below it: its name "
+                                      "begins with " +
+                                          join(kVariablesBegin, ", ")));
         if (!check_mapping(entry.value, path, errors))
             continue;
         ProfileFile::Variable variable;
@@ -91,7 +96,7 @@ void read_match(const Value& root, ProfileFile& profile, Errors& errors) {
     const Entry* found = root.find("match");
     if (found == nullptr || !check_mapping(found->value, "match", errors))
         return;
-    refuse_unknown(found->value, "match.", kDmiFiles, errors);
+    refuse_unknown(found->value, "match.", kFacts, errors);
     for (const Entry& entry : found->value.entries)
         profile.match[entry.key] = read_text(entry.value, "match." + entry.key, errors);
 }

@@ -101,9 +101,8 @@ NodeTopology read_folder(const fs::path& folder) {
     topology.hostname = read_small(options.proc_root + "/sys/kernel/hostname").value_or("");
     topology.identity = read_machine_identity(options.sysfs_root);
     if (!read_list(options.sysfs_root + "/devices/system/node/online")) {
-        for (NumaNode& node : topology.numa_nodes)
-            node.memory_bytes = 0;
-        topology.notes.push_back("NUMA nodes are not told: all CPUs are shown as one");
+        topology.numa_nodes.clear();
+        topology.notes.push_back("NUMA nodes are not told");
     }
     if (!is_folder(options.dev_root))
         topology.notes.push_back(

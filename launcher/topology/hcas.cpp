@@ -257,4 +257,32 @@ std::vector<Hca> read_hcas(const TopologyOptions& options,
     return hcas;
 }
 
+std::vector<Hca> read_slingshot(const TopologyOptions& options,
+                                const std::vector<SystemNumaNode>& nodes,
+                                const std::vector<NetworkInterface>& interfaces) {
+    const std::string folder = options.sysfs_root + "/class/cxi";
+    std::vector<Hca> nics;
+    for (const std::string& name : list_directory(folder)) {
+        Hca nic;
+        nic.name = name;
+        nic.bdf = read_bdf(folder + "/" + name);
+        nic.numa_node = read_pci_locality(options.sysfs_root, nic.bdf, nodes).numa_node;
+        nic.pci_path = read_pci_path(options.sysfs_root, nic.bdf);
+        nic.pci_id = read_pci_id(options.sysfs_root, nic.bdf);
+        nic.can_open =
+            !exists(options.dev_root) || may_open(options, options.dev_root + "/" + name);
+        Hca::Port port;
+        port.link_layer = kSlingshot;
+        for (const NetworkInterface& interface : interfaces)
+            if (!nic.bdf.empty() && interface.bdf == nic.bdf) {
+                port.netdev = interface.name;
+                port.active = interface.is_running;
+                port.rate_gbps = interface.rate_gbps;
+            }
+        nic.ports.push_back(std::move(port));
+        nics.push_back(std::move(nic));
+    }
+    return nics;
+}
+
 }  // namespace autolaunch::launcher

@@ -254,6 +254,34 @@ Hca read_hca(hwloc_topology_t topology, hwloc_obj_t object, const std::vector<Nu
     return hca;
 }
 
+// hwloc shows its interface ("hsi0"), and newer versions libfabric's device ("cxi0"). Neither has a
+// state.
+void add_slingshot(hwloc_topology_t topology, hwloc_obj_t object, const std::vector<NumaNode>& all,
+                   NodeTopology& result) {
+    Hca nic = read_hca(topology, object, all);
+    nic.is_named = nic.name.starts_with("cxi");
+    nic.ports = {{1, true, kSlingshot, 0}};
+    const auto same = std::find_if(result.hcas.begin(), result.hcas.end(), [&](const Hca& other) {
+        return !nic.bdf.empty() && other.bdf == nic.bdf;
+    });
+    if (!nic.is_named)
+        nic.ports.front().netdev = nic.name;
+    if (same == result.hcas.end()) {
+        result.hcas.push_back(std::move(nic));
+        return;
+    }
+    if (nic.is_named)
+        same->name = nic.name, same->is_named = true;
+    else
+        same->ports.front().netdev = nic.name;
+}
+
+bool is_slingshot(hwloc_obj_t object) {
+    constexpr unsigned kVendorCray = 0x17db;
+    const hwloc_obj_t pci = pci_of(object);
+    return pci && pci->attr->pcidev.vendor_id == kVendorCray;
+}
+
 void read_networks(hwloc_topology_t topology, const std::vector<NumaNode>& all,
                    NodeTopology& result) {
     for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_osdev(topology, object));) {
@@ -264,7 +292,9 @@ void read_networks(hwloc_topology_t topology, const std::vector<NumaNode>& all,
             result.network_interfaces.push_back(
                 {object->name, true, false, 0, {}, pci ? bdf_of(pci) : ""});
         }
-        if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
+        if (is_slingshot(object))
+            add_slingshot(topology, object, all, result);
+        else if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
             result.hcas.push_back(read_hca(topology, object, all));
     }
 }

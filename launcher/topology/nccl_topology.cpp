@@ -56,6 +56,7 @@ private:
     void add_gpu(const XmlElement* gpu, const Place& place, bool is_partition);
     void read_nic(const XmlElement& nic, const Place& place);
     void add_net(const XmlElement& net, const Place& place);
+    double speed_of(const XmlElement& net);
     Hca& find_or_add_hca(const std::string& name, const Place& place);
     void tell_links();
     void add_notes();
@@ -66,6 +67,7 @@ private:
     std::set<std::string> other_hosts_;
     bool some_hcas_have_no_name_ = false;
     bool some_cpus_are_missing_ = false;
+    bool said_odd_speed_ = false;
     std::map<std::string, int> switches_;  ///< how many have the address
     std::map<std::string, int> listed_;    ///< GPUs' addresses and "NUMA node 0", how often
 };
@@ -301,11 +303,24 @@ Hca& NcclReader::find_or_add_hca(const std::string& name, const Place& place) {
     return hca;
 }
 
+// A machine is not refused for one odd number: the rate is unknown then.
+double NcclReader::speed_of(const XmlElement& net) {
+    const std::string told = text(net, "speed");
+    long long mbps = 0;
+    const bool is_number = parse_integer(told, mbps) && mbps >= -1 && mbps <= kMostMbps;
+    if (!told.empty() && !is_number && !said_odd_speed_) {
+        said_odd_speed_ = true;
+        result_.notes.push_back(fmt::format(
+            "line {}: speed of <net> is '{:.40}', no number of Mb/s: it counts as unknown",
+            net.line, told));
+    }
+    return is_number && mbps > 0 ? static_cast<double>(mbps) / 1000 : 0;
+}
+
 // NCCL lists what it may use: a port that is up. Its sockets have port 0; "mlx5_0+mlx5_1" is two
 // ports that it joined, with the speed of both; "mlx5_0:1" names the port.
 void NcclReader::add_net(const XmlElement& net, const Place& place) {
-    const double gbps =
-        static_cast<double>(std::max(0LL, number(net, "speed", -1, kMostMbps, 0))) / 1000;
+    const double gbps = speed_of(net);
     const long long told_port =
         number(net, "port", 0, 255, place.pci_class.starts_with("02") ? 1 : 0);
     const std::vector<std::string> parts = split(text(net, "name"), '+');
@@ -316,7 +331,10 @@ void NcclReader::add_net(const XmlElement& net, const Place& place) {
                                 parse_integer(part.substr(colon + 1), named_port) &&
                                 named_port > 0 && named_port < 256;
         const std::string name = names_port ? part.substr(0, colon) : part;
-        const int port = static_cast<int>(names_port ? named_port : told_port);
+        const bool is_slingshot = name.starts_with("cxi");  // of NCCL's OFI plugin
+        const int port = static_cast<int>(names_port                       ? named_port
+                                          : is_slingshot && told_port == 0 ? 1
+                                                                           : told_port);
         if (name.empty())
             refuse(net, "<net> without a name");
         const double rate = gbps / static_cast<double>(parts.size());
@@ -328,7 +346,8 @@ void NcclReader::add_net(const XmlElement& net, const Place& place) {
         const bool known =
             std::any_of(hca.ports.begin(), hca.ports.end(),
                         [&](const Hca::Port& known_port) { return known_port.number == port; });
-        const char* layer = place.pci_class.empty()               ? ""
+        const char* layer = is_slingshot                          ? kSlingshot
+                            : place.pci_class.empty()             ? ""
                             : place.pci_class.starts_with("0207") ? "InfiniBand"
                                                                   : "Ethernet";
         if (!known)

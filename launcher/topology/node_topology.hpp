@@ -60,14 +60,18 @@ struct Gid {
     std::string netdev = {};  ///< "eth0"; empty: unknown
 };
 
+/// HPE Slingshot's NICs: libfabric speaks to them (cxi0) and the kernel as Ethernet (hsn0, hsi0),
+/// no verbs.
+inline constexpr const char* kSlingshot = "Slingshot";
+
 struct Hca {
-    std::string name;  ///< "mlx5_0"
+    std::string name;  ///< "mlx5_0", "cxi0"
     std::string bdf;
     std::optional<int> numa_node;
     struct Port {
         int number = 1;
         bool active = false;
-        std::string link_layer;  ///< "InfiniBand" or "Ethernet"
+        std::string link_layer;  ///< "InfiniBand", "Ethernet", kSlingshot, …
         double rate_gbps = 0;
         std::string netdev = {};  ///< its network interface, where that is in our network namespace
         int mtu_bytes = 0;        ///< active MTU of the port; 0: unknown

@@ -82,6 +82,8 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     if (!topology.hcas.empty())
         topology.peermem = read_peermem(options.sysfs_root);
     topology.network_interfaces = read_network_interfaces(options);
+    for (Hca& nic : read_slingshot(options, system_nodes, topology.network_interfaces))
+        topology.hcas.push_back(std::move(nic));
     const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
     std::sort(topology.hcas.begin(), topology.hcas.end(), by_name);
     std::sort(topology.network_interfaces.begin(), topology.network_interfaces.end(), by_name);

@@ -85,6 +85,10 @@ void ask_nvidia_driver(const TopologyOptions& options, NodeTopology& topology);
 std::optional<bool> read_peermem(const std::string& sysfs_root);
 std::vector<Hca> read_hcas(const TopologyOptions& options,
                            const std::vector<SystemNumaNode>& nodes);
+/// HPE Slingshot's NICs, where their driver is loaded, each with one port.
+std::vector<Hca> read_slingshot(const TopologyOptions& options,
+                                const std::vector<SystemNumaNode>& nodes,
+                                const std::vector<NetworkInterface>& interfaces);
 std::vector<NetworkInterface> read_network_interfaces(const TopologyOptions& options);
 
 }  // namespace autolaunch::launcher

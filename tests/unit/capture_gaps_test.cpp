@@ -190,6 +190,33 @@ TEST_CASE("several switches with one address stay several") {
                   (i == j ? PathClass::pix : PathClass::phb));
 }
 
+TEST_CASE("Slingshot's NICs have paths and ranks, and are none of NCCL's own") {
+    const NodeTopology topology = read(system_of(
+        "<pci busid='0000:01:00.0' class='0x020000'><nic><net name='cxi0' speed='200000'/></nic>"
+        "</pci>" +
+        gpu(0x02, 0)));
+    REQUIRE(topology.hcas.size() == 1);
+    CHECK(topology.hcas[0].name == "cxi0");
+    CHECK(topology.hcas[0].ports[0].link_layer == kSlingshot);
+    CHECK(topology.hcas[0].ports[0].rate_gbps == 200);
+    const LaunchPlan plan = plan_of(topology, 1);
+    REQUIRE(plan.ranks[0].hca);
+    CHECK(plan.ranks[0].hca->name == "cxi0");
+    CHECK(value_of(plan.ranks[0], "NCCL_IB_HCA") == "(unset)");
+}
+
+TEST_CASE("an odd speed is unknown, and said once") {
+    const NodeTopology topology =
+        read(system_of("<nic><net name='a' port='1' speed='fast'/><net name='b' port='1' "
+                       "speed='-7'/></nic>" +
+                       gpu(0x02, 0)));
+    REQUIRE(topology.hcas.size() == 2);
+    CHECK(topology.hcas[0].ports[0].rate_gbps == 0);
+    CHECK(std::count_if(topology.notes.begin(), topology.notes.end(), [](const auto& note) {
+              return note.find("counts as unknown") != note.npos;
+          }) == 1);
+}
+
 TEST_CASE("what a file lists twice is said") {
     CHECK(says(read(system_of(gpu(0x11, 0) + gpu(0x11, 1))).notes,
                "the file lists GPU 0000:11:00.0 2 times"));

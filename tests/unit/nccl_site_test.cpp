@@ -66,6 +66,7 @@ TEST_CASE("profiles are chosen by what the firmware says") {
     CHECK(chosen({{"sys_vendor", "Microsoft Corporation"}, {"product_name", "Virtual Machine"}})
               .empty());  // Hyper-V
     CHECK(chosen({{"chassis_asset_tag", "OracleCloud.com"}, {"sys_vendor", "Dell Inc."}}) == "oci");
+    CHECK(chosen({{"sys_vendor", "HPE"}, {"fabric", "slingshot"}}) == "slingshot");
     CHECK(chosen({{"sys_vendor", "Supermicro"}}).empty());
     CHECK(chosen({}).empty());
 }

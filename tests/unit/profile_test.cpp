@@ -105,7 +105,8 @@ TEST_CASE("whatever is wrong is named with its line and key, all at once") {
 
 TEST_CASE("the profiles that come with autolaunch") {
     const auto names = profile_names(kFolder);
-    CHECK(names == std::vector<std::string>{"aws", "azure", "coreweave", "gcp", "generic", "oci"});
+    CHECK(names == std::vector<std::string>{"aws", "azure", "coreweave", "gcp", "generic", "oci",
+                                            "slingshot"});
     std::set<std::map<std::string, std::string>> matches;
     for (const auto& name : names) {
         const auto profile = find_profile(name, kFolder);
@@ -134,7 +135,8 @@ TEST_CASE("a profile that is missing: which there are") {
         return std::string("nothing was thrown");
     };
     CHECK(hint_of("azur", kFolder) ==
-          "did you mean azure? there are aws, azure, coreweave, gcp, generic, oci; also auto, "
+          "did you mean azure? there are aws, azure, coreweave, gcp, generic, oci, slingshot; also "
+          "auto, "
           "none, or the path of a "
           "file");
     CHECK(hint_of("./none.yaml", kFolder).starts_with("there are aws, azure"));

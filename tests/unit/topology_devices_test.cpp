@@ -117,6 +117,27 @@ NodeTopology read_with_driver(FakeSystem& system, const std::string& text, bool 
 
 }  // namespace
 
+TEST_CASE("Slingshot: libfabric's device, its interface and its place") {
+    FakeSystem system;
+    two_sockets(system);
+    const std::string path = "pci0000:40/0000:40:01.1/0000:41:00.0";
+    system.pci(path, "0x17db", "0x020000", 1, "cxi_core");
+    system.link("sys/class/cxi/cxi0/device", "sys/devices/" + path);
+    system.file("dev/cxi0", "");
+    add_interface(system, "hsn0", path, "200000");
+    const NodeTopology topology = read_local_topology(system.options(kAll));
+    REQUIRE(topology.hcas.size() == 1);
+    const Hca& nic = topology.hcas[0];
+    CHECK(nic.name == "cxi0");
+    CHECK(nic.bdf == "0000:41:00.0");
+    CHECK(nic.numa_node == 1);
+    CHECK(nic.can_open);
+    CHECK(nic.ports[0].link_layer == kSlingshot);
+    CHECK(nic.ports[0].netdev == "hsn0");
+    CHECK(nic.ports[0].active);
+    CHECK(nic.ports[0].rate_gbps == 200);
+}
+
 TEST_CASE("what is above a GPU and an HCA on the PCI bus") {
     FakeSystem system;
     two_sockets(system);
