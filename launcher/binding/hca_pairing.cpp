@@ -1,6 +1,8 @@
 #include "binding/hca_pairing.hpp"
 
+#include "base/text.hpp"
 #include "topology/cpu_sets.hpp"
+#include "topology/natural_order.hpp"
 
 #include <fmt/format.h>
 
@@ -25,24 +27,27 @@ double rate_of(const Hca& hca) {
     return rate;
 }
 
+bool is_usable(const Hca& hca) {
+    return hca.can_open && std::any_of(hca.ports.begin(), hca.ports.end(),
+                                       [](const Hca::Port& port) { return port.active; });
+}
+
 /// Positions in topology.hcas, in PCI order.
 std::vector<int> candidates(const NodeTopology& topology,
                             const std::vector<std::string>& compute_hcas) {
     std::vector<int> found;
     for (std::size_t i = 0; i < topology.hcas.size(); ++i) {
         const Hca& hca = topology.hcas[i];
-        const bool active = std::any_of(hca.ports.begin(), hca.ports.end(),
-                                        [](const Hca::Port& port) { return port.active; });
         const bool chosen =
             compute_hcas.empty() ||
             std::find(compute_hcas.begin(), compute_hcas.end(), hca.name) != compute_hcas.end();
-        if (active && chosen && hca.can_open)
+        if (chosen && is_usable(hca))
             found.push_back(static_cast<int>(i));
     }
     std::sort(found.begin(), found.end(), [&](int a, int b) {
         const Hca &left = topology.hcas[static_cast<std::size_t>(a)],
                   &right = topology.hcas[static_cast<std::size_t>(b)];
-        return std::tie(left.bdf, left.name) < std::tie(right.bdf, right.name);
+        return left.bdf != right.bdf ? left.bdf < right.bdf : natural_less(left.name, right.name);
     });
     return found;
 }
@@ -141,7 +146,7 @@ public:
             reason = fmt::format("{} has no near HCA: {}", seeker, path_words(best.merit));
         if (best.hcas.size() > 1)
             reason += fmt::format("; dealt from {} alike", best.hcas.size());
-        return {chosen, best.merit.path, std::move(reason)};
+        return {chosen, {}, best.merit.path, std::move(reason)};
     }
 
 private:
@@ -170,10 +175,29 @@ std::map<GpuKey, HcaPairing> pair_gpus(const NodeTopology& topology, const std::
     std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
         return a->second.hcas.size() < b->second.hcas.size();
     });
+    std::map<std::vector<int>, std::size_t> sharers, dealt;
+    std::map<int, std::size_t> wanted;
+    for (const auto* entry : order) {
+        ++sharers[entry->second.hcas];
+        for (const int hca : entry->second.hcas)
+            ++wanted[hca];
+    }
     std::map<GpuKey, HcaPairing> pairings;
     Dealer dealer;
-    for (const auto* entry : order)
-        pairings.emplace(entry->first, dealer.deal(entry->second, "its GPU"));
+    for (const auto* entry : order) {
+        Best own = entry->second;
+        const std::vector<int> all = own.hcas;
+        const std::size_t each = all.size() / sharers[all], first = dealt[all]++ * each;
+        const bool are_theirs = std::all_of(
+            all.begin(), all.end(), [&](const int hca) { return wanted[hca] == sharers[all]; });
+        const bool several = each > 1 && are_theirs;
+        if (several)
+            own.hcas = {all[first]};
+        HcaPairing pairing = dealer.deal(own, "its GPU");
+        for (std::size_t i = 1; several && i < each; ++i)
+            pairing.further.push_back(all[first + i]);
+        pairings.emplace(entry->first, std::move(pairing));
+    }
     return pairings;
 }
 
@@ -201,6 +225,32 @@ std::vector<std::optional<HcaPairing>> pair_hcas(const NodeTopology& topology,
         }
     }
     return pairings;
+}
+
+std::vector<std::string> describe_dead_hcas(
+    const NodeTopology& topology, const std::vector<HcaSeeker>& seekers,
+    const std::vector<std::optional<HcaPairing>>& pairings) {
+    std::vector<std::string> sentences;
+    for (const Hca& hca : topology.hcas) {
+        if (is_usable(hca))
+            continue;
+        std::vector<std::string> gpus;
+        for (std::size_t i = 0; i < seekers.size(); ++i) {
+            if (!seekers[i].gpu)
+                continue;
+            const Gpu& gpu = topology.gpus[static_cast<std::size_t>(*seekers[i].gpu)];
+            const PathClass path = path_between(topology, gpu, hca);
+            if (path <= PathClass::node && (!pairings[i] || path < pairings[i]->path))
+                gpus.push_back(std::to_string(gpu.index));
+        }
+        if (!gpus.empty())
+            sentences.push_back(fmt::format(
+                "{} is nearer to GPU{} {} than what {}, but {}", hca.name,
+                gpus.size() == 1 ? "" : "s", join(gpus, ", "),
+                gpus.size() == 1 ? "its rank uses" : "their ranks use",
+                hca.can_open ? "its port is down" : "its device file may not be opened"));
+    }
+    return sentences;
 }
 
 }  // namespace autolaunch::launcher

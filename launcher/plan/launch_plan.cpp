@@ -265,7 +265,12 @@ void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const Usable
             continue;
         const Hca& hca = topology.hcas[static_cast<std::size_t>(pairings[i]->hca)];
         plan.ranks[i].hca = RankHca{hca.name, hca.bdf, pairings[i]->path, pairings[i]->reason};
+        for (const int further : pairings[i]->further)
+            plan.ranks[i].hca->further.push_back(
+                topology.hcas[static_cast<std::size_t>(further)].name);
     }
+    for (std::string& sentence : describe_dead_hcas(topology, seekers, pairings))
+        plan.warnings.push_back(std::move(sentence));
 }
 
 void predict_memory(LaunchPlan& plan, const NodeTopology& topology, const UsableGpus& gpus) {

@@ -24,6 +24,7 @@ struct RankHca {
     std::string name, bdf;
     PathClass path = PathClass::unknown;
     std::string reason;
+    std::vector<std::string> further = {};  ///< names of those as near, this rank's alone
 };
 
 struct RankPlan {

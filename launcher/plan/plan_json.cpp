@@ -59,6 +59,7 @@ void put_hca(JsonText& json, const RankPlan& rank) {
         json.member("bdf", rank.hca->bdf);
         json.member("path", path_class_name(rank.hca->path));
         json.member("reason", rank.hca->reason);
+        json.member("further", rank.hca->further);
     });
 }
 

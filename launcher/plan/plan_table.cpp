@@ -59,7 +59,9 @@ std::string gpu_text(const RankPlan& rank) {
 std::string hca_text(const RankPlan& rank) {
     if (!rank.hca)
         return "-";
-    return fmt::format("{} {}", rank.hca->name, path_class_name(rank.hca->path));
+    std::vector<std::string> names = rank.hca->further;
+    names.insert(names.begin(), rank.hca->name);
+    return fmt::format("{} {}", join(names, "+"), path_class_name(rank.hca->path));
 }
 
 std::string ranks_section(const LaunchPlan& plan) {

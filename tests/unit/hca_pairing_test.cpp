@@ -151,3 +151,39 @@ TEST_CASE("where nothing says how near, the fastest, and the reason says so") {
     CHECK(pairing->path == PathClass::unknown);
     CHECK(pairing->reason == "its GPU has no near HCA: nothing says how far this one is");
 }
+
+TEST_CASE("several near HCAs for each GPU are all shown") {
+    const auto topology = with_switches(4);  // beside two GPUs
+    const auto pairings = pair_hcas(topology, each_gpu(topology));
+    REQUIRE(pairings.size() == 8);
+    CHECK(pairings[0]->hca == 0);
+    CHECK(pairings[0]->further == std::vector<int>{1});
+    CHECK(pairings[1]->hca == 2);
+    CHECK(pairings[1]->further == std::vector<int>{3});
+    CHECK(pairings[7]->further == std::vector<int>{15});
+    const auto shared = with_switches(2);
+    CHECK(pair_hcas(shared, each_gpu(shared))[0]->further.empty());
+}
+
+TEST_CASE("without addresses, mlx5_9 comes before mlx5_10") {
+    auto topology = make_machine({.cores_per_l3 = 8, .gpus = 2});
+    for (const int number : {10, 9})
+        topology.hcas.push_back(make_hca(fmt::format("mlx5_{}", number), "", 0));
+    for (Gpu& gpu : topology.gpus)
+        gpu.numa_node = 0;
+    CHECK(names(topology, each_gpu(topology)) == Names{"mlx5_9", "mlx5_10"});
+}
+
+TEST_CASE("a nearer HCA that is down is named") {
+    auto topology = with_switches(1);
+    CHECK(describe_dead_hcas(topology, each_gpu(topology), pair_hcas(topology, each_gpu(topology)))
+              .empty());
+    topology.hcas[1].ports[0].active = false;
+    topology.hcas[3].can_open = false;
+    const auto said =
+        describe_dead_hcas(topology, each_gpu(topology), pair_hcas(topology, each_gpu(topology)));
+    CHECK(said ==
+          Names{"mlx5_1 is nearer to GPUs 2, 3 than what their ranks use, but its port is down",
+                "mlx5_3 is nearer to GPUs 6, 7 than what their ranks use, but its device "
+                "file may not be opened"});
+}
