@@ -32,6 +32,8 @@ constexpr std::size_t kSecretBytes = 16;
 constexpr char kBeforeTheLimit[] = "stopped before the time limit";
 constexpr auto kLeastChange =
     std::chrono::milliseconds(500);  // of a stop's time, to tell the ranks
+// What ends a whole step does not reach all its nodes at once: some ms, more of a busy controller.
+constexpr auto kSettleTime = std::chrono::milliseconds(1500);
 constexpr auto kWarningDelay =
     std::chrono::milliseconds(100);  // equal warnings of other nodes come within it
 
@@ -75,6 +77,7 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       reporter_(reporter),
       timer_(io),
       warning_timer_(io),
+      settle_timer_(io),
       stop_planner_(
           io, plan, stop_facts,
           {.report = [this](Happening what) { report(std::move(what)); },
@@ -316,7 +319,11 @@ void JobSupervisor::on(int node, control::RankFailed&& failed) {
     if (!first)
         return;
     stop_reason_ = "rank " + std::to_string(tally_->first_failure()->what.end.rank) + " failed";
-    dispatch(event_of(tally_->first_failure()->what.record));
+    const EndRecord& record = tally_->first_failure()->what.record;
+    const JobEvent event = event_of(record);
+    if (record.cause == Cause::killed && event == JobEvent::rank_failed_for_good)
+        settled_at_ = steady_clock::now() + kSettleTime;
+    dispatch(event);
 }
 
 // What follows if this is the failure that counts; that is known when all ranks have ended.
@@ -367,6 +374,7 @@ void JobSupervisor::on(int node, control::StopAsked&& asked) {
         return lose(node, JobEvent::stop_asked, kParentGoneReason);
     if (asked.signal == SIGKILL) {
         keeper_gone_ = keeper_gone_ || !is_ended_from_outside();
+        settled_at_ = steady_clock::now() + kSettleTime;
         return dispatch(JobEvent::keeper_gone);
     }
     const bool again = !asked_to_stop_.insert(node).second;
@@ -446,6 +454,7 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
 void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
     if (!given_up_.insert(node).second)
         return;
+    settled_at_ = steady_clock::now() + kSettleTime;
     lost_.push_back(announce_lost(roster_, node, why, since(started_at_)));
     if (!is_ended_from_outside())
         lost_node_ = name_of(node), why_lost_ = why;
@@ -458,10 +467,25 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
 }
 
 void JobSupervisor::end_generation_if_over() {
-    if (!tally_ || !tally_->all_ended())
+    if (!tally_ || !tally_->all_ended() || settles_before(&JobSupervisor::end_generation_if_over))
         return;
     end_generation();
     dispatch(JobEvent::all_ended);
+}
+
+// Whoever has killed an agent or a rank may be ending the whole job, and us next: a record of the
+// end, a requeue and an exit code would be untrue then. Nobody hurries: all ranks have ended.
+bool JobSupervisor::settles_before(void (JobSupervisor::*next)()) {
+    const auto left = between(steady_clock::now(), settled_at_);
+    if (!has_scheduler() || left.count() == 0)
+        return false;
+    timer_.cancel();
+    settle_timer_.expires_after(left);
+    settle_timer_.async_wait([this, next](const std::error_code& error) {
+        if (!error)
+            (this->*next)();
+    });
+    return true;
 }
 
 void JobSupervisor::end_generation() {
@@ -493,8 +517,7 @@ void JobSupervisor::report_end() {
         if (next_->action != RestartAction::restart)
             ended.exit_code = decide_exit(&*ended_by_, next_->action).code;
         // Where there is somebody who would.
-        if (next_->action == RestartAction::stop &&
-            (plan_.kill_wait || !plan_.slurm_job_id.empty()))
+        if (next_->action == RestartAction::stop && has_scheduler())
             ended.no_requeue = ended_by_->no_requeue;
         note_end();
     }
@@ -586,6 +609,8 @@ void JobSupervisor::report_failure() {
 }
 
 void JobSupervisor::finish() {
+    if (settles_before(&JobSupervisor::finish))
+        return;
     timer_.cancel();
     flight_.stop();
     stop_planner_.stop();

@@ -85,6 +85,7 @@ private:
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
                       bool restart_helps);
     void end_generation_if_over();
+    bool settles_before(void (JobSupervisor::*next)());
     void end_generation();
     void report_failure();
     void report_end();
@@ -103,6 +104,7 @@ private:
     JobEvent event_of(const EndRecord& record) const;
     Decision decide_on(const EndRecord& record) const;
     void settle(const EndRecord& record);
+    bool has_scheduler() const { return plan_.kill_wait || !plan_.slurm_job_id.empty(); }
     bool is_ended_from_outside() const {
         return stop_signal_ || !lost_node_.empty() || keeper_gone_;
     }
@@ -114,7 +116,7 @@ private:
     const Roster& roster_;
     Head& head_;
     Reporter& reporter_;
-    asio::steady_timer timer_, warning_timer_;
+    asio::steady_timer timer_, warning_timer_, settle_timer_;
     StopPlanner stop_planner_;
     FlightInquiry flight_;
     StandstillInquiry standstill_;
@@ -126,6 +128,7 @@ private:
     RestartBook restart_book_;
     int restarts_ = 0;
     std::chrono::steady_clock::time_point started_at_, failed_at_, kill_at_;
+    std::chrono::steady_clock::time_point settled_at_{};      ///< since the newest kill
     std::optional<std::chrono::milliseconds> time_limit_in_;  ///< we stop the job before that
     std::vector<NodeLost> lost_;                              ///< not shown yet
     std::set<int> gone_;           ///< nodes whose agents are out of reach

@@ -110,6 +110,24 @@ test_a_cancelled_step_is_never_requeued() { # Slurm sends SIGKILL at once: nobod
     local node # what SIGKILL to agents, keepers and guardians at once leaves
     for node in node1 node2; do on $node autolaunch clean --job "$job" >>clean.log 2>&1 || fail "clean on $node"; done
 }
+# The same, where SIGKILL comes to one node before the other: a busy slurmctld.
+test_a_step_that_is_killed_node_by_node() {
+    local node
+    trainer 0.5 requeue
+    submit -N2 --requeue <<<'exec srun --wait=30 autolaunch --log-dir run -c train.yaml restart.grace_period=0s'
+    eventually "steps of both nodes" steps_reported 2
+    eventually "a checkpoint" eval "events checkpoint | grep -q first"
+    for node in node2 node1; do
+        on $node pkill -STOP -x autolaunch-keep # it must not end before the agent
+        on $node pkill -KILL -x autolaunch || fail "no agent on $node"
+        [ $node = node1 ] || sleep 0.3 # so long that the head has heard of it
+        on $node pkill -KILL -x autolaunch-keep
+    done
+    eventually "the end of job $job" job_ended "$job"
+    expect "an end that was recorded" "" "$(events job_ended)"
+    expect "restarts" 0 "$(job_field "$job" Restarts)"
+    for node in node1 node2; do on $node autolaunch clean --job "$job" >>clean.log 2>&1 || fail "clean on $node"; done
+}
 test_how_long_slurm_lets_it_run() {
     spec 2 "$misbehave" train:0
     submit -N1 -n1 -c2 -p longer --time=1 <<<'exec srun autolaunch --log-dir run -c train.yaml'
