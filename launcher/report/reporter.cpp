@@ -236,6 +236,9 @@ void Reporter::show(const Event&, const GenerationFailed& failure) {
 void Reporter::show(const Event&, const GenerationEnded& ended) {
     if (options_.quiet || !ended.record || !is_no_rank_s_doing(ended.record->cause))
         return;
+    if (!ended.record->node.empty())  // a node's doing, which the user should look at
+        console_.write_message(
+            console_.style().red(fmt::format("✗ {}: {}", ended.record->node, ended.record->what)));
     console_.write_message(
         fmt::format("  stopped   cause: {}, {} · {}", name_of(ended.record->cause),
                     name_of(ended.record->certainty), fmt::join(ended.record->evidence, " · ")) +

@@ -494,9 +494,10 @@ void RecordBuilder::explain_ends() {
         const auto at = parse_event_time(text_in(end, "time"));
         const auto rank = end.find("rank");
         RecordFailure failure{.at = at.value_or(RecordTime{}), .generation = generation};
-        failure.who = rank != end.end() && rank->is_number_integer()
-                          ? fmt::format("rank {}", rank->get<std::int64_t>())
-                          : fmt::format("generation {}", generation);
+        if (rank != end.end() && rank->is_number_integer())
+            failure.who = fmt::format("rank {}", rank->get<std::int64_t>());
+        else if (failure.who = text_in(end, "node"); failure.who.empty())
+            failure.who = fmt::format("generation {}", generation);
         failure.how = "ended";
         explain(failure, end);
         add_failure(std::move(failure));

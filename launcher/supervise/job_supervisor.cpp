@@ -373,7 +373,8 @@ void JobSupervisor::on(int node, control::StopAsked&& asked) {
     if (asked.signal == control::kParentGone && !stop_signal_)  // the ranks may save
         return lose(node, JobEvent::stop_asked, kParentGoneReason);
     if (asked.signal == SIGKILL) {
-        keeper_gone_ = keeper_gone_ || !is_ended_from_outside();
+        if (!is_ended_from_outside())
+            keeper_gone_of_ = node;
         settled_at_ = steady_clock::now() + kSettleTime;
         return dispatch(JobEvent::keeper_gone);
     }
@@ -547,8 +548,8 @@ void JobSupervisor::report_end_before_start() {
 std::optional<EndRecord> JobSupervisor::judge_from_outside(bool started) {
     if (!lost_node_.empty())
         return judge_lost_node(lost_node_, why_lost_, checkpoint_step_.has_value());
-    if (keeper_gone_)
-        return judge_agent_killed();
+    if (keeper_gone_of_)
+        return judge_agent_killed(roster_.nodes.size() > 1 ? name_of(*keeper_gone_of_) : "");
     if (stop_signal_)
         return judge_this_stop(!started || tally_->every_rank_exited_zero());
     return std::nullopt;

@@ -106,7 +106,7 @@ private:
     void settle(const EndRecord& record);
     bool has_scheduler() const { return plan_.kill_wait || !plan_.slurm_job_id.empty(); }
     bool is_ended_from_outside() const {
-        return stop_signal_ || !lost_node_.empty() || keeper_gone_;
+        return stop_signal_ || !lost_node_.empty() || keeper_gone_of_;
     }
 
     asio::io_context& io_;
@@ -144,8 +144,8 @@ private:
     // From outside; of a stop, a lost node and a lost keeper the first alone:
     std::optional<int> stop_signal_;
     std::string lost_node_, why_lost_;
-    bool keeper_gone_ = false;
-    bool hung_ = false;  ///< processes of this generation do not end
+    std::optional<int> keeper_gone_of_;  ///< the node where nobody waits for the agent any more
+    bool hung_ = false;                  ///< processes of this generation do not end
     std::optional<std::chrono::seconds> time_left_at_stop_;  ///< of the allocation
     std::optional<StopKnown> why_asked_;                     ///< to stop, by the scheduler's word
     /// Why the newest generation ended, and what follows: event, screen and exit code are made of
