@@ -80,6 +80,7 @@ private:
     void on(int node, control::StepsAgain&& again);
     void on(int node, control::ActivityRead&& read);
     void on(int node, control::StacksWritten&& written);
+    void act_on_failure();
     void on_node_lost(int node, const std::string& why);
     void lose(int node, JobEvent event, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
@@ -116,7 +117,7 @@ private:
     const Roster& roster_;
     Head& head_;
     Reporter& reporter_;
-    asio::steady_timer timer_, warning_timer_, settle_timer_;
+    asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
     StopPlanner stop_planner_;
     FlightInquiry flight_;
     StandstillInquiry standstill_;
@@ -137,6 +138,7 @@ private:
     std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere
     int who_is_here_ = 0;          ///< its number
     bool kill_sent_ = false;       ///< in this generation
+    bool awaits_others_ = false;   ///< a rank has failed: whether others do by themselves, is seen
     bool input_spent_ = false;     ///< what came in on stdin is not there for another one
     NodeWarnings warnings_;
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
