@@ -24,6 +24,7 @@ constexpr std::string_view kFiles = "no file descriptor was left: ulimit -n";
 constexpr std::string_view kProcesses =
     "no process or thread could be started: ulimit -u, and pids.max of the cgroup";
 constexpr std::string_view kShapes = "ranks call collectives that do not match";
+constexpr std::string_view kSanitizer = "AddressSanitizer ended it: its report is in the log";
 constexpr std::string_view kAborted = "its MPI says that it called MPI_Abort";
 
 // clang-format off
@@ -93,12 +94,23 @@ const std::vector<KnownText> kTexts = {
     {"OutOfMemoryError",                       Cause::out_of_memory, kMemoryRefused},
     {"memory allocation of ",                  Cause::out_of_memory, kMemoryRefused},
     {"virtual memory exhausted",               Cause::out_of_memory, kMemoryRefused},
-    {"not enough memory: you tried",            Cause::out_of_memory, kMemoryRefused},
+    {"not enough memory",                       Cause::out_of_memory, kMemoryRefused},
     {"OOM when allocating tensor",              Cause::out_of_memory, kGpuFull},
     {"heap out of memory",                      Cause::out_of_memory, kMemoryRefused},
     {"runtime: out of memory",                  Cause::out_of_memory, kMemoryRefused},
     {"insufficient virtual memory",             Cause::out_of_memory, kMemoryRefused},
     {"cannot allocate vector of size",          Cause::out_of_memory, kMemoryRefused},
+    {"xmalloc: cannot allocate",                Cause::out_of_memory, kMemoryRefused},
+    {"xrealloc: cannot allocate",               Cause::out_of_memory, kMemoryRefused},
+    {"memory exhausted",                        Cause::out_of_memory, kMemoryRefused},
+    {"NoMemoryError",                           Cause::out_of_memory, kMemoryRefused},
+    {"Allowed memory size of",                  Cause::out_of_memory, kMemoryRefused},
+    {"Out of memory during evaluation",         Cause::out_of_memory, kMemoryRefused},
+    {"failed to reserve page summary memory",   Cause::out_of_memory, kMemoryRefused},
+    {"Out of memory!",                          Cause::out_of_memory, kMemoryRefused},
+    {"Could not reserve enough space for",      Cause::out_of_memory, kMemoryRefused},
+    {"insufficient memory for the Java Runtime", Cause::out_of_memory, kMemoryRefused},
+    {"AddressSanitizer: out-of-memory",         Cause::out_of_memory, kMemoryRefused},
     {"oom_kill event",                          Cause::out_of_memory, "the kernel killed a process of the step"},
 
     {"insufficient shared memory (shm)",       Cause::storage, kShmFull},
@@ -147,6 +159,21 @@ const std::vector<KnownText> kTexts = {
     {"EOFError: Ran out of input",              Cause::storage, kDamaged},
     {"Parquet magic bytes not found",           Cause::storage, kDamaged},
     {"unexpected end of data",                  Cause::storage, kDamaged},
+    {"while decompressing data",                Cause::storage, kDamaged},
+    {"BadGzipFile",                             Cause::storage, kDamaged},
+    {"Not a gzipped file",                      Cause::storage, kDamaged},
+    {"CRC check failed",                        Cause::storage, kDamaged},
+    {"Corrupt input data",                      Cause::storage, kDamaged},
+    {"Invalid data stream",                     Cause::storage, kDamaged},
+    {"tarfile.ReadError",                       Cause::storage, kDamaged},
+    {"file is not a database",                  Cause::storage, kDamaged},
+    {"disk image is malformed",                 Cause::storage, kDamaged},
+    {"invalid load key, '",                     Cause::storage, kDamaged},
+    {"truncated file: eof = ",                  Cause::storage, kDamaged},
+    {"file signature not found",                Cause::storage, kDamaged},
+    {"Failed to read all data for array",       Cause::storage, kDamaged},
+    {"mmap length is greater than file size",   Cause::storage, kDamaged},
+    {"cannot identify image file",              Cause::storage, kDamaged},
     {"end-of-stream marker was reached",        Cause::storage, kDamaged},
     {"image file is truncated",                 Cause::storage, kDamaged},
     {"cannot be used: step-",                  Cause::storage, kDamaged},
@@ -213,6 +240,10 @@ const std::vector<KnownText> kTexts = {
     {"Socket closed",                          Cause::network, kPeerGone, kFollows},
     {"socket was closed",                      Cause::network, kPeerGone, kFollows},
 
+    {"byte(s) leaked in",                       Cause::program_error, "LeakSanitizer found memory that nobody frees"},
+    {"ERROR: AddressSanitizer: ",               Cause::crash, kSanitizer},
+    {"SUMMARY: AddressSanitizer: ",             Cause::crash, kSanitizer},
+
     {"Too many open files",                    Cause::program_error, kFiles},
     {"[Errno 24]",                             Cause::program_error, kFiles},
     {"can't start new thread",                 Cause::program_error, kProcesses},
@@ -223,6 +254,17 @@ const std::vector<KnownText> kTexts = {
 // clang-format on
 
 }  // namespace
+
+const KnownText* find_known_place(std::string_view where) {
+    static constexpr KnownText kPlaces[] = {
+        {"numpy/lib/format.py:", Cause::storage, kDamaged},
+        {"numpy/lib/_format_impl.py:", Cause::storage, kDamaged},
+    };
+    for (const KnownText& known : kPlaces)
+        if (where.find(known.text) != where.npos)
+            return &known;
+    return nullptr;
+}
 
 const std::vector<KnownText>& known_texts() { return kTexts; }
 
