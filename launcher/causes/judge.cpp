@@ -335,8 +335,11 @@ Found by_killer(const RankEnd& rank) {
 // started.
 Found by_child(const RankEnd& rank) {
     const FinalError error = find_final_error(rank.words);
-    const auto told =
-        find_told_signal(error.line.empty() ? newest(rank.words.last_lines) : error.lines);
+    Lines lines = error.line.empty() ? newest(rank.words.last_lines) : error.lines;
+    for (const auto& line : newest(rank.words.last_lines))  // joblib's, after an empty line
+        if (line.starts_with("The exit codes of the workers are {"))
+            lines.push_back(line);
+    const auto told = find_told_signal(lines);
     if (!told || signal_of(rank) || rank.end.exit_code == 0)
         return std::nullopt;
     RankEnd child = rank;

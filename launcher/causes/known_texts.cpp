@@ -1,5 +1,7 @@
 #include "causes/known_texts.hpp"
 
+#include <cctype>
+
 namespace autolaunch::launcher {
 
 namespace {
@@ -68,6 +70,10 @@ const std::vector<KnownText> kTexts = {
     {"GPU thermal",                            Cause::gpu, kGpuBroken},
     {"thermal shutdown",                       Cause::gpu, kGpuBroken},
     {"Driver/library version mismatch",         Cause::gpu, kGpuBroken},
+    {"Failed to initialize NVML",               Cause::gpu, kGpuBroken},
+    {"communicate with the NVIDIA driver",      Cause::gpu, kGpuBroken},
+    {"driver version is insufficient for CUDA", Cause::gpu, "the GPU's driver is older than what the program was built for"},
+    {"No CUDA GPUs are available",              Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
     {"busy or unavailable",                     Cause::gpu, "another process holds the GPU (exclusive mode), or it is failing: nvidia-smi"},
     {"Found no NVIDIA driver",                  Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
     {"no CUDA-capable device is detected",     Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
@@ -85,6 +91,7 @@ const std::vector<KnownText> kTexts = {
     {"CUDNN_STATUS_ALLOC_FAILED",              Cause::out_of_memory, kGpuFull},
     {"RESOURCE_EXHAUSTED: Out of memory",      Cause::out_of_memory, kGpuFull},
     {"RESOURCE_EXHAUSTED: Failed to allocate", Cause::out_of_memory, kGpuFull},
+    {"unable to create native thread",          Cause::program_error, kProcesses},
     {"std::bad_alloc",                         Cause::out_of_memory, kMemoryRefused},
     {"MemoryError",                            Cause::out_of_memory, kMemoryRefused},
     {"can't allocate memory",                  Cause::out_of_memory, kMemoryRefused},
@@ -159,6 +166,15 @@ const std::vector<KnownText> kTexts = {
     {"EOFError: Ran out of input",              Cause::storage, kDamaged},
     {"Parquet magic bytes not found",           Cause::storage, kDamaged},
     {"unexpected end of data",                  Cause::storage, kDamaged},
+    {"not in gzip format",                      Cause::storage, kDamaged},
+    {"stdin: unexpected end of file",           Cause::storage, kDamaged},
+    {"Unexpected EOF in archive",               Cause::storage, kDamaged},
+    {"does not look like a tar archive",        Cause::storage, kDamaged},
+    {"directory signature not found",           Cause::storage, kDamaged},
+    {"cannot find zipfile directory",           Cause::storage, kDamaged},
+    {"File format not recognized",              Cause::storage, kDamaged},
+    {"Compressed data is corrupt",              Cause::storage, kDamaged},
+    {"computed checksum did NOT match",         Cause::storage, kDamaged},
     {"while decompressing data",                Cause::storage, kDamaged},
     {"BadGzipFile",                             Cause::storage, kDamaged},
     {"Not a gzipped file",                      Cause::storage, kDamaged},
@@ -209,6 +225,9 @@ const std::vector<KnownText> kTexts = {
     {"No address associated with hostname",    Cause::network, kNoName},
     {"nodename nor servname",                  Cause::network, kNoName},
     {"Could not resolve host",                 Cause::network, kNoName},
+    {"unable to resolve host",                  Cause::network, kNoName},
+    {"UnknownHostException",                    Cause::network, kNoName},
+    {": no such host",                          Cause::network, kNoName},
     {"Network is unreachable",                 Cause::network, kLink},
     {"Network is down",                        Cause::network, kLink},
     {"No route to host",                       Cause::network, kLink},
@@ -235,6 +254,7 @@ const std::vector<KnownText> kTexts = {
     {"ECONNRESET",                             Cause::network, kPeerGone, kFollows},
     {"Connection refused",                     Cause::network, kPeerGone, kFollows},
     {"ConnectionRefusedError",                 Cause::network, kPeerGone, kFollows},
+    {"Couldn't connect to server",              Cause::network, kPeerGone, kFollows},
     {"Connection aborted",                     Cause::network, kPeerGone, kFollows},
     {"Broken pipe",                            Cause::network, kPeerGone, kFollows},
     {"Socket closed",                          Cause::network, kPeerGone, kFollows},
@@ -253,6 +273,16 @@ const std::vector<KnownText> kTexts = {
 };
 // clang-format on
 
+// Go, Rust and Node write the system's messages with a small letter: "no space left on device".
+bool has_text(std::string_view line, std::string_view text) {
+    const auto lower = [](char letter) { return std::tolower(static_cast<unsigned char>(letter)); };
+    for (auto at = line.find(text.substr(1)); at != line.npos;
+         at = line.find(text.substr(1), at + 1))
+        if (at > 0 && lower(line[at - 1]) == lower(text.front()))
+            return true;
+    return false;
+}
+
 }  // namespace
 
 const KnownText* find_known_place(std::string_view where) {
@@ -270,7 +300,7 @@ const std::vector<KnownText>& known_texts() { return kTexts; }
 
 const KnownText* find_known_text(std::string_view line) {
     for (const KnownText& known : kTexts)
-        if (line.find(known.text) != line.npos)
+        if (has_text(line, known.text))
             return &known;
     return nullptr;
 }

@@ -61,8 +61,8 @@ std::optional<int> told_by_shell(std::string_view line) {
 std::optional<int> told_by(std::string_view line) {
     // subprocess, torch's processes and data loader, Intel's Fortran
     for (const std::string_view text :
-         {"died with <Signals.", "terminated with signal ",
-          "is killed by signal: ", "forrtl: severe (174): ", "signal: '", "killed by signal "})
+         {"died with <Signals.", "terminated with signal ", "is killed by signal: ",
+          "forrtl: severe (174): ", "signal: '", "codes of the workers are {", "killed by signal "})
         if (const auto signal = named_signal(behind(line, text)))
             return signal;
     if (line.find(": *** [") != line.npos)  // make: "make: *** [Makefile:2: all] Killed"

@@ -141,6 +141,7 @@ def faults(work, python):
         add("start no_library", [script("no_library")], "cannot_start", "any")
         add("start no_symbol", [script("no_symbol")], "cannot_start", "any")
         add("cgroup memory", [cpp, "eat_memory"], "out_of_memory", in_cgroup=True)
+        add("cgroup memory of a child", [script("hides.sh"), cpp, "eat_memory"], "out_of_memory", in_cgroup=True)
     for name, cause in PYTHON.items():
         add("python " + name, [python, str(HERE / "faults.py"), name], cause, "any" if name == "all" else "culprit",
             count=4 if name == "all" else 0)

@@ -20,6 +20,14 @@ WILD = {
     "python_returncode": ("crash", "python3", "python3 -c 'import subprocess, sys; p = subprocess.run(sys.argv[1:]); "
                           "print(\"solver ended with\", p.returncode, file=sys.stderr); sys.exit(p.returncode)' $F segv"),
     "python_os_system": ("crash", "python3", "python3 -c 'import os, sys; sys.exit(os.waitstatus_to_exitcode(os.system(sys.argv[1] + \" segv\")))' $F"),
+    "code_of_its_own": ("crash", "bash", "bash -c '\"$0\" segv; exit 3' $F"),
+    "error_trap": ("crash", "bash", "bash -c 'trap \"echo training failed >&2; exit 9\" ERR; \"$0\" segv; true' $F"),
+    "nohup_segv": ("crash", "nohup", "nohup $F segv"),
+    "taskset_abort": ("crash", "taskset", "taskset -c 0 $F abort"),
+    "python_raises_for_child": ("program_error", "python3", "python3 -c 'import subprocess, sys\nif subprocess.run(sys.argv[1:]).returncode: "
+                                "raise RuntimeError(\"the solver failed\")' $F exit3"),
+    "python_exitcode": ("program_error", "python3", "python3 -c 'import multiprocessing, sys\np = multiprocessing.Process(target=sys.exit, args=(3,))\n"
+                        "p.start(); p.join(); assert p.exitcode == 0, p.exitcode'"),
     # Exit codes.
     "exit_150": ("program_error", "", "echo 'solver: no convergence' >&2; exit 150"),
     "exit_200": ("program_error", "", "exit 200"),
@@ -46,6 +54,22 @@ int main() {
 }
 X
 """ + TCPP + " $D/a.cpp; $D/a"),
+    "real_time_signal": ("killed", "bash", "exec bash -c 'kill -34 $$'"),
+    "quit": ("killed", "", "kill -QUIT $$"),
+    "trap_instruction": ("crash", "g++", "echo 'int main(){ __asm__(\"int3\"); }' >$D/a.cpp; " + TCPP + " $D/a.cpp; $D/a"),
+    "small_stack": ("crash", "bash g++", "echo '#include <cstring>\nint main(){ char a[1 << 20]; memset(a, 1, sizeof a); return a[5]; }' >$D/a.cpp; "
+                    + TCPP + " $D/a.cpp; bash -c 'ulimit -s 256; exec '$D/a"),
+    "library_assertion": ("crash", "g++", "echo '#include <vector>\nint main(int n, char**){ std::vector<int> v(1); return v[n + 5]; }' >$D/a.cpp; "
+                          + TCPP + " -D_GLIBCXX_ASSERTIONS $D/a.cpp; $D/a"),
+    "length_error": ("program_error", "g++", "echo '#include <vector>\nint main(int n, char**){ std::vector<int> v(-n); }' >$D/a.cpp; " + TCPP + " $D/a.cpp; $D/a"),
+    "throw_in_static": ("program_error", "g++", "echo '#include <stdexcept>\nint f() { throw std::out_of_range(\"no shard 7\"); }\nint x = f(); int main(){}' >$D/a.cpp; "
+                        + TCPP + " $D/a.cpp; $D/a"),
+    "throw_of_its_own_type": ("program_error", "g++", "echo 'namespace { struct Bad {}; }\nint main(){ throw Bad(); }' >$D/a.cpp; " + TCPP + " $D/a.cpp; $D/a"),
+    "message_of_lines": ("program_error", "g++", """cat >$D/a.cpp <<'X'
+#include <stdexcept>
+int main() { throw std::runtime_error("bad shard:\\nno header\\nno end"); }
+X
+""" + TCPP + " $D/a.cpp; $D/a"),
     # Memory.
     "address_space_python": ("out_of_memory", "bash python3", "bash -c 'ulimit -v 200000; exec python3 -c \"x = bytearray(1 << 30)\"'"),
     "address_space_bash": ("out_of_memory", "bash", "bash -c 'ulimit -v 100000; x=$(head -c 200000000 /dev/zero | tr \"\\0\" x)'"),
@@ -60,7 +84,16 @@ X
                             + TCPP + " -fsanitize=undefined -fno-sanitize-recover=all $D/a.cpp; $D/a"),
     "sanitizer_leak": ("program_error", "g++", "echo 'int main(){ for (int i = 0; i < 9; ++i) new int[9]; }' >$D/a.cpp; "
                        + TCPP + " -fsanitize=address $D/a.cpp; $D/a"),
+    "java_threads": ("program_error", "java javac", "echo 'class A { public static void main(String[] a) { throw new OutOfMemoryError(\"unable to create native thread\"); } }' "
+                     ">$D/A.java; java $D/A.java"),
     # Starts.
+    "python_directory": ("cannot_start", "python3", "python3 /tmp"),
+    "python_null_bytes": ("program_error", "python3", "printf 'x = 1\\0\\n' >$D/t.py; python3 $D/t.py"),
+    "python_bad_pyc": ("cannot_start", "python3", "echo no >$D/t.pyc; python3 $D/t.pyc"),
+    "shell_no_script": ("cannot_start", "", "sh $D/none.sh"),
+    "bash_directory": ("cannot_start", "bash", "bash /tmp"),
+    "timeout_nothing": ("cannot_start", "timeout", "timeout 5 no_such_solver"),
+    "taskset_no_cpu": ("program_error", "taskset", "taskset -c 900 true"),
     "exec_directory": ("cannot_start", "", "exec /tmp"),
     "sourced_missing": ("cannot_start", "bash", "bash -c 'module load cuda; exec no_solver'"),
     "activate_missing": ("program_error", "", ". /opt/none/bin/activate; exit 1"),
@@ -87,6 +120,24 @@ X
     "fortran_bounds": ("program_error", "gfortran", "printf 'integer :: a(10), i\\ndo i = 1, 11\\na(i) = i\\nend do\\nprint *, a\\nend\\n' >$D/a.f90; "
                        "gfortran -fcheck=bounds -w -o $D/a $D/a.f90; $D/a"),
     "fortran_no_file": ("program_error", "gfortran", "printf 'open(unit=9, file=\"/data/none\", status=\"old\")\\nend\\n' >$D/a.f90; gfortran -o $D/a $D/a.f90; $D/a"),
+    "node_abort": ("crash", "node", "exec node -e 'process.abort()'"),
+    "node_exit": ("program_error", "node", "node -e 'process.exit(9)'"),
+    "perl_full": ("storage", "perl", "perl -e '$| = 1; open(F, \">/dev/full\"); print F \"x\" x 99999 or die \"cannot write: $!\\n\"'"),
+    "java_full": ("storage", "java javac", "echo 'class A { public static void main(String[] a) throws Exception { try (var f = new java.io.FileOutputStream(\"/dev/full\")) "
+                  "{ f.write(1); } } }' >$D/A.java; java $D/A.java"),
+    "java_host": ("network", "java javac", "echo 'class A { public static void main(String[] a) throws Exception { new java.net.Socket(\"data.invalid\", 80); } }' "
+                  ">$D/A.java; java $D/A.java"),
+    # Tools that fetch and unpack.
+    "curl_name": ("network", "curl", "set -e; curl -sS http://data.invalid/x"),
+    "curl_refused": ("network", "curl", "set -e; curl -sS http://127.0.0.1:1/x"),
+    "wget_name": ("network", "wget", "set -e; wget -t1 -O- http://data.invalid/x"),
+    "git_name": ("network", "git", "git clone http://data.invalid/x $D/x"),
+    "dd_full": ("storage", "dd", "dd if=/dev/zero of=/dev/full count=1"),
+    "tar_broken": ("storage", "tar gzip", "echo no >$D/x.tgz; tar xzf $D/x.tgz"),
+    "tar_cut": ("storage", "tar gzip", "seq 99999 >$D/y; tar czf $D/x.tgz -C $D y; truncate -s 20000 $D/x.tgz; tar xzf $D/x.tgz -C $D"),
+    "unzip_broken": ("storage", "unzip", "echo no >$D/x.zip; unzip $D/x.zip"),
+    "xz_broken": ("storage", "xz", "echo no >$D/x.xz; xz -d $D/x.xz"),
+    "checksum": ("storage", "sha256sum", "echo a >$D/x; sha256sum $D/x >$D/s; echo b >$D/x; sha256sum -c $D/s"),
     # Damaged files, by Python's own library.
     "zlib": ("storage", "python3", "python3 -c 'import zlib; zlib.decompress(b\"not compressed\")'"),
     "gzip": ("storage", "python3", "echo no >$D/x.gz; python3 -c 'import gzip, sys; gzip.open(sys.argv[1]).read()' $D/x.gz"),

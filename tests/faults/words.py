@@ -178,6 +178,33 @@ srun: error: node1: task 0: Out Of Memory"""),
   File "train.py", line 4, in <module>
     future.result()
 concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending."""),
+    "go_full": ("storage", 2, """panic: write /scratch/x: no space left on device
+
+goroutine 1 [running]:
+main.main()
+	/tmp/a.go:3 +0x49"""),
+    "go_host": ("network", 1, "2026/11/23 22:00:04 Get \"http://data.invalid/x\": dial tcp: lookup data.invalid: no such host"),
+    "go_refused": ("network", 1, "2026/11/23 22:00:04 dial tcp 127.0.0.1:1: connect: connection refused"),
+    "go_files": ("program_error", 1, "2026/11/23 22:00:04 open /data/x: too many open files"),
+    "joblib_killed": ("killed", 1, """Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    Parallel(n_jobs=2)(delayed(f)(i) for i in range(4))
+joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process managed by the executor was unexpectedly terminated. This could be caused by a segmentation fault while calling the function or by an excessive memory usage causing the Operating System to kill the worker.
+
+The exit codes of the workers are {SIGKILL(-9)}"""),
+    "joblib_segv": ("crash", 1, """Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    Parallel(n_jobs=2)(delayed(f)(i) for i in range(4))
+joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process managed by the executor was unexpectedly terminated. This could be caused by a segmentation fault while calling the function or by an excessive memory usage causing the Operating System to kill the worker.
+
+The exit codes of the workers are {SIGSEGV(-11)}"""),
+    "docker_daemon": ("cannot_start", 125, "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?."),
+    "cuda_old_driver": ("gpu", 1, "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version"),
+    "cuda_none": ("gpu", 1, "RuntimeError: No CUDA GPUs are available"),
+    "nvml_unknown": ("gpu", 1, "Failed to initialize NVML: Unknown Error"),
+    "smi": ("gpu", 9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver "
+            "is installed and running."),
+    "cuda_no_kernel": ("program_error", 1, "RuntimeError: CUDA error: no kernel image is available for execution on the device"),
     "ruby_memory": ("out_of_memory", 1, "-e: failed to allocate memory (NoMemoryError)"),
     "ruby_full": ("storage", 1, """-e:1:in `write': No space left on device @ io_write - /scratch/x (Errno::ENOSPC)
 	from -e:1:in `<main>'"""),
