@@ -124,23 +124,27 @@ std::optional<FinalError> terminate_error(const Lines& lines) {
     return std::nullopt;
 }
 
-// The error's line is the one with the mark, or the one after it.
+// Where the error's line is, of a mark's.
+enum class Begins { at_mark, with_line, on_next_line };
 struct Mark {
     std::string_view text;
-    bool on_next_line = false;
+    Begins begins = Begins::at_mark;
 };
 constexpr std::array kMarks = {
     Mark{"libc++abi: terminating"},
     Mark{"terminate called without an active exception"},
     Mark{"terminate called recursively"},
-    Mark{"panicked at ", true},
+    Mark{"panicked at ", Begins::on_next_line},
     Mark{"panic: "},
-    Mark{"fatal error: all goroutines"},
+    Mark{"fatal error: "},
     Mark{"Exception in thread "},
     Mark{"ERROR: LoadError: "},
     Mark{"Fortran runtime error: "},
     Mark{"forrtl: severe ("},
     Mark{"ERROR STOP "},
+    Mark{"Error allocating "},
+    Mark{" - JavaScript heap out of memory", Begins::with_line},
+    Mark{"SUMMARY: AddressSanitizer: "},
 };
 
 std::optional<FinalError> marked_error(const Lines& lines) {
@@ -149,9 +153,10 @@ std::optional<FinalError> marked_error(const Lines& lines) {
             const auto begin = lines[at].find(mark.text);
             if (begin == std::string::npos)
                 continue;
-            if (mark.on_next_line && at + 1 < lines.size())
+            if (mark.begins == Begins::on_next_line && at + 1 < lines.size())
                 return message_at(lines, at + 1, lines[at + 1]);
-            return message_at(lines, at, lines[at].substr(begin));
+            return message_at(lines, at,
+                              mark.begins == Begins::at_mark ? lines[at].substr(begin) : lines[at]);
         }
     return std::nullopt;
 }

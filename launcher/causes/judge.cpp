@@ -40,22 +40,40 @@ bool has(const Lines& lines, std::string_view text) {
                        [&](const std::string& line) { return line.find(text) != line.npos; });
 }
 
-// Of the rank itself or, in a shell's words, of the command that it ran.
+// Others stop a process, or do nothing to one that has no handler: no shell tells of them.
+bool may_end_a_process(int signal) {
+    constexpr std::array kHarmless = {SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP,
+                                      SIGTTIN, SIGTTOU, SIGURG,  SIGWINCH};
+    return signal > 0 && ::sigabbrev_np(signal) != nullptr &&
+           std::find(kHarmless.begin(), kHarmless.end(), signal) == kHarmless.end();
+}
+
+// Python's number for a child that a signal ended is negative, and of an exit code eight bits stay:
+// of those codes that nobody else uses.
+std::optional<int> signal_of_negative(int code) {
+    constexpr std::array kTold = {SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV};
+    const int signal = 256 - code;
+    return std::find(kTold.begin(), kTold.end(), signal) == kTold.end() ? std::nullopt
+                                                                        : std::optional(signal);
+}
+
+// Of the rank itself or, in the words of a shell or of Python, of the command that it ran.
 std::optional<int> signal_of(const RankEnd& rank) {
     if (rank.end.signal)
         return rank.end.signal;
     const int code = rank.end.exit_code.value_or(0);
-    const int signal = code - exit_code::kSignalBase;
-    if (signal > 0 && ::sigabbrev_np(signal) != nullptr)
-        return signal;
-    return std::nullopt;
+    if (may_end_a_process(code - exit_code::kSignalBase))
+        return code - exit_code::kSignalBase;
+    return signal_of_negative(code);
 }
 
 std::string describe_signal(const RankEnd& rank, int signal) {
     if (rank.end.signal)
         return signal_name(signal);
-    return fmt::format("{} from a shell: its command was killed by {}",
-                       rank.end.exit_code.value_or(0), signal_name(signal));
+    return fmt::format(
+        "{} from a {}: its command was killed by {}", rank.end.exit_code.value_or(0),
+        rank.end.exit_code == exit_code::kSignalBase + signal ? "shell" : "Python script",
+        signal_name(signal));
 }
 
 std::string count_kills(std::int64_t kills) {
@@ -178,8 +196,8 @@ Found by_full_disk(const RankEnd& rank) {
                               : "while nothing can be written there it would end as this one did";
         return record;
     }
-    if (rank.end.signal == SIGXFSZ)
-        return found(Cause::storage, Certainty::certain, "SIGXFSZ",
+    if (signal_of(rank) == SIGXFSZ)
+        return found(Cause::storage, Certainty::certain, describe_signal(rank, SIGXFSZ),
                      {"the file size limit (ulimit -f) was reached"});
     return std::nullopt;
 }
@@ -208,6 +226,8 @@ Found by_words(const RankEnd& rank) {
     for (const auto& line : error.lines)
         if ((known = find_known_text(line)) != nullptr)
             break;
+    if (known == nullptr)
+        known = find_known_place(error.where);
     if (known == nullptr)
         known = find_known_text(newest(rank.words.last_lines));
     if (known == nullptr || (!error.line.empty() && !is_told_beside(*known, error)))
@@ -315,8 +335,11 @@ Found by_killer(const RankEnd& rank) {
 // started.
 Found by_child(const RankEnd& rank) {
     const FinalError error = find_final_error(rank.words);
-    const auto told =
-        find_told_signal(error.line.empty() ? newest(rank.words.last_lines) : error.lines);
+    Lines lines = error.line.empty() ? newest(rank.words.last_lines) : error.lines;
+    for (const auto& line : newest(rank.words.last_lines))  // joblib's, after an empty line
+        if (line.starts_with("The exit codes of the workers are {"))
+            lines.push_back(line);
+    const auto told = find_told_signal(lines);
     if (!told || signal_of(rank) || rank.end.exit_code == 0)
         return std::nullopt;
     RankEnd child = rank;
@@ -331,6 +354,28 @@ Found by_child(const RankEnd& rank) {
             return record;
         }
     return std::nullopt;
+}
+
+// setsid tells that a signal ended its program, and not which.
+Found by_hidden_signal(const RankEnd& rank) {
+    const auto pid = read_hidden_end(rank.words.last_lines);
+    if (!pid || signal_of(rank) || rank.end.exit_code == 0)
+        return std::nullopt;
+    RankEnd child = rank;
+    child.end.pid = *pid;
+    child.end.signal = SIGKILL;
+    const std::string what = "a process that it had started was ended by a signal";
+    if (Found memory = by_oom_killer(child)) {
+        memory->what = what;
+        return memory;
+    }
+    EndRecord record = found(Cause::crash, Certainty::possible, what,
+                             {what + ", and setsid does not tell by which"});
+    if (const std::string place = place_of_crash(child); !place.empty()) {
+        record.certainty = Certainty::certain;
+        record.evidence.push_back(place);
+    }
+    return record;
 }
 
 Found by_start(const RankEnd& rank) {
@@ -354,10 +399,10 @@ EndRecord by_code(const RankEnd& rank) {
 }
 
 // The kernel, the driver and MPI know; then the program's words; then the bare end.
-constexpr std::array kRules = {by_mpi,     by_checkpoints, by_full_disk, by_gpu_events,
-                               by_gpu_log, by_data_loader, by_child,     by_oom_killer,
-                               by_start,   by_words,       by_exception, by_crash,
-                               by_killer};
+constexpr std::array kRules = {by_mpi,        by_checkpoints, by_full_disk, by_gpu_events,
+                               by_gpu_log,    by_data_loader, by_child,     by_hidden_signal,
+                               by_oom_killer, by_start,       by_words,     by_exception,
+                               by_crash,      by_killer};
 
 // A rank that could not say anything itself: what it was seen to do. And a link that is down is why
 // others could not be reached, whatever the words for it.

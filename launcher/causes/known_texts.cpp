@@ -1,5 +1,7 @@
 #include "causes/known_texts.hpp"
 
+#include <cctype>
+
 namespace autolaunch::launcher {
 
 namespace {
@@ -24,6 +26,7 @@ constexpr std::string_view kFiles = "no file descriptor was left: ulimit -n";
 constexpr std::string_view kProcesses =
     "no process or thread could be started: ulimit -u, and pids.max of the cgroup";
 constexpr std::string_view kShapes = "ranks call collectives that do not match";
+constexpr std::string_view kSanitizer = "AddressSanitizer ended it: its report is in the log";
 constexpr std::string_view kAborted = "its MPI says that it called MPI_Abort";
 
 // clang-format off
@@ -67,6 +70,10 @@ const std::vector<KnownText> kTexts = {
     {"GPU thermal",                            Cause::gpu, kGpuBroken},
     {"thermal shutdown",                       Cause::gpu, kGpuBroken},
     {"Driver/library version mismatch",         Cause::gpu, kGpuBroken},
+    {"Failed to initialize NVML",               Cause::gpu, kGpuBroken},
+    {"communicate with the NVIDIA driver",      Cause::gpu, kGpuBroken},
+    {"driver version is insufficient for CUDA", Cause::gpu, "the GPU's driver is older than what the program was built for"},
+    {"No CUDA GPUs are available",              Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
     {"busy or unavailable",                     Cause::gpu, "another process holds the GPU (exclusive mode), or it is failing: nvidia-smi"},
     {"Found no NVIDIA driver",                  Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
     {"no CUDA-capable device is detected",     Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
@@ -84,6 +91,7 @@ const std::vector<KnownText> kTexts = {
     {"CUDNN_STATUS_ALLOC_FAILED",              Cause::out_of_memory, kGpuFull},
     {"RESOURCE_EXHAUSTED: Out of memory",      Cause::out_of_memory, kGpuFull},
     {"RESOURCE_EXHAUSTED: Failed to allocate", Cause::out_of_memory, kGpuFull},
+    {"unable to create native thread",          Cause::program_error, kProcesses},
     {"std::bad_alloc",                         Cause::out_of_memory, kMemoryRefused},
     {"MemoryError",                            Cause::out_of_memory, kMemoryRefused},
     {"can't allocate memory",                  Cause::out_of_memory, kMemoryRefused},
@@ -93,12 +101,23 @@ const std::vector<KnownText> kTexts = {
     {"OutOfMemoryError",                       Cause::out_of_memory, kMemoryRefused},
     {"memory allocation of ",                  Cause::out_of_memory, kMemoryRefused},
     {"virtual memory exhausted",               Cause::out_of_memory, kMemoryRefused},
-    {"not enough memory: you tried",            Cause::out_of_memory, kMemoryRefused},
+    {"not enough memory",                       Cause::out_of_memory, kMemoryRefused},
     {"OOM when allocating tensor",              Cause::out_of_memory, kGpuFull},
     {"heap out of memory",                      Cause::out_of_memory, kMemoryRefused},
     {"runtime: out of memory",                  Cause::out_of_memory, kMemoryRefused},
     {"insufficient virtual memory",             Cause::out_of_memory, kMemoryRefused},
     {"cannot allocate vector of size",          Cause::out_of_memory, kMemoryRefused},
+    {"xmalloc: cannot allocate",                Cause::out_of_memory, kMemoryRefused},
+    {"xrealloc: cannot allocate",               Cause::out_of_memory, kMemoryRefused},
+    {"memory exhausted",                        Cause::out_of_memory, kMemoryRefused},
+    {"NoMemoryError",                           Cause::out_of_memory, kMemoryRefused},
+    {"Allowed memory size of",                  Cause::out_of_memory, kMemoryRefused},
+    {"Out of memory during evaluation",         Cause::out_of_memory, kMemoryRefused},
+    {"failed to reserve page summary memory",   Cause::out_of_memory, kMemoryRefused},
+    {"Out of memory!",                          Cause::out_of_memory, kMemoryRefused},
+    {"Could not reserve enough space for",      Cause::out_of_memory, kMemoryRefused},
+    {"insufficient memory for the Java Runtime", Cause::out_of_memory, kMemoryRefused},
+    {"AddressSanitizer: out-of-memory",         Cause::out_of_memory, kMemoryRefused},
     {"oom_kill event",                          Cause::out_of_memory, "the kernel killed a process of the step"},
 
     {"insufficient shared memory (shm)",       Cause::storage, kShmFull},
@@ -147,6 +166,30 @@ const std::vector<KnownText> kTexts = {
     {"EOFError: Ran out of input",              Cause::storage, kDamaged},
     {"Parquet magic bytes not found",           Cause::storage, kDamaged},
     {"unexpected end of data",                  Cause::storage, kDamaged},
+    {"not in gzip format",                      Cause::storage, kDamaged},
+    {"stdin: unexpected end of file",           Cause::storage, kDamaged},
+    {"Unexpected EOF in archive",               Cause::storage, kDamaged},
+    {"does not look like a tar archive",        Cause::storage, kDamaged},
+    {"directory signature not found",           Cause::storage, kDamaged},
+    {"cannot find zipfile directory",           Cause::storage, kDamaged},
+    {"File format not recognized",              Cause::storage, kDamaged},
+    {"Compressed data is corrupt",              Cause::storage, kDamaged},
+    {"computed checksum did NOT match",         Cause::storage, kDamaged},
+    {"while decompressing data",                Cause::storage, kDamaged},
+    {"BadGzipFile",                             Cause::storage, kDamaged},
+    {"Not a gzipped file",                      Cause::storage, kDamaged},
+    {"CRC check failed",                        Cause::storage, kDamaged},
+    {"Corrupt input data",                      Cause::storage, kDamaged},
+    {"Invalid data stream",                     Cause::storage, kDamaged},
+    {"tarfile.ReadError",                       Cause::storage, kDamaged},
+    {"file is not a database",                  Cause::storage, kDamaged},
+    {"disk image is malformed",                 Cause::storage, kDamaged},
+    {"invalid load key, '",                     Cause::storage, kDamaged},
+    {"truncated file: eof = ",                  Cause::storage, kDamaged},
+    {"file signature not found",                Cause::storage, kDamaged},
+    {"Failed to read all data for array",       Cause::storage, kDamaged},
+    {"mmap length is greater than file size",   Cause::storage, kDamaged},
+    {"cannot identify image file",              Cause::storage, kDamaged},
     {"end-of-stream marker was reached",        Cause::storage, kDamaged},
     {"image file is truncated",                 Cause::storage, kDamaged},
     {"cannot be used: step-",                  Cause::storage, kDamaged},
@@ -182,6 +225,9 @@ const std::vector<KnownText> kTexts = {
     {"No address associated with hostname",    Cause::network, kNoName},
     {"nodename nor servname",                  Cause::network, kNoName},
     {"Could not resolve host",                 Cause::network, kNoName},
+    {"unable to resolve host",                  Cause::network, kNoName},
+    {"UnknownHostException",                    Cause::network, kNoName},
+    {": no such host",                          Cause::network, kNoName},
     {"Network is unreachable",                 Cause::network, kLink},
     {"Network is down",                        Cause::network, kLink},
     {"No route to host",                       Cause::network, kLink},
@@ -208,10 +254,15 @@ const std::vector<KnownText> kTexts = {
     {"ECONNRESET",                             Cause::network, kPeerGone, kFollows},
     {"Connection refused",                     Cause::network, kPeerGone, kFollows},
     {"ConnectionRefusedError",                 Cause::network, kPeerGone, kFollows},
+    {"Couldn't connect to server",              Cause::network, kPeerGone, kFollows},
     {"Connection aborted",                     Cause::network, kPeerGone, kFollows},
     {"Broken pipe",                            Cause::network, kPeerGone, kFollows},
     {"Socket closed",                          Cause::network, kPeerGone, kFollows},
     {"socket was closed",                      Cause::network, kPeerGone, kFollows},
+
+    {"byte(s) leaked in",                       Cause::program_error, "LeakSanitizer found memory that nobody frees"},
+    {"ERROR: AddressSanitizer: ",               Cause::crash, kSanitizer},
+    {"SUMMARY: AddressSanitizer: ",             Cause::crash, kSanitizer},
 
     {"Too many open files",                    Cause::program_error, kFiles},
     {"[Errno 24]",                             Cause::program_error, kFiles},
@@ -222,13 +273,34 @@ const std::vector<KnownText> kTexts = {
 };
 // clang-format on
 
+// Go, Rust and Node write the system's messages with a small letter: "no space left on device".
+bool has_text(std::string_view line, std::string_view text) {
+    const auto lower = [](char letter) { return std::tolower(static_cast<unsigned char>(letter)); };
+    for (auto at = line.find(text.substr(1)); at != line.npos;
+         at = line.find(text.substr(1), at + 1))
+        if (at > 0 && lower(line[at - 1]) == lower(text.front()))
+            return true;
+    return false;
+}
+
 }  // namespace
+
+const KnownText* find_known_place(std::string_view where) {
+    static constexpr KnownText kPlaces[] = {
+        {"numpy/lib/format.py:", Cause::storage, kDamaged},
+        {"numpy/lib/_format_impl.py:", Cause::storage, kDamaged},
+    };
+    for (const KnownText& known : kPlaces)
+        if (where.find(known.text) != where.npos)
+            return &known;
+    return nullptr;
+}
 
 const std::vector<KnownText>& known_texts() { return kTexts; }
 
 const KnownText* find_known_text(std::string_view line) {
     for (const KnownText& known : kTexts)
-        if (line.find(known.text) != line.npos)
+        if (has_text(line, known.text))
             return &known;
     return nullptr;
 }

@@ -22,6 +22,9 @@ const KnownText* find_known_text(std::string_view line);
 /// Of several lines, the newest that has one.
 const KnownText* find_known_text(const std::vector<std::string>& lines);
 
+/// Of where an error was raised: in a library's reader of one kind of files.
+const KnownText* find_known_place(std::string_view where);
+
 /// All of them, for docs/causes.md.
 const std::vector<KnownText>& known_texts();
 

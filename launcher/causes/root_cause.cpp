@@ -72,18 +72,39 @@ struct Blame {
     std::string node, absent;
 };
 
+std::string name_of(const Bystander& rank) {
+    return fmt::format("rank {}{}", rank.rank, rank.node.empty() ? "" : " (" + rank.node + ")");
+}
+
+// Of all others but few it is known that they gave up, and they were given the time for it.
+std::optional<Blame> blame_survivor(const Waiting& waiting, int gave_up) {
+    const auto& left = waiting.survivors;
+    if (left.empty() || static_cast<int>(left.size()) >= gave_up ||
+        static_cast<int>(left.size()) + gave_up < waiting.world_size)
+        return std::nullopt;
+    std::string who = name_of(left.front());
+    for (std::size_t other = 1; other < left.size(); ++other)
+        who += " or " + name_of(left[other]);
+    return Blame{
+        Cause::collective_timeout, left.size() == 1 ? Certainty::likely : Certainty::possible,
+        left.front().rank, left.front().node,
+        fmt::format("{} did not come to a collective, which {} others gave up", who, gave_up)};
+}
+
 std::optional<Blame> blame(const Waiting& waiting, const EndRecord& record) {
     if (!waiting.culprit.empty() && !waiting.missing.empty())
         return Blame{Cause::collective_timeout, Certainty::certain, waiting.missing.front(), "",
                      waiting.culprit};
     if (!waiting.finishers.empty()) {
-        const Finisher& first =
+        const Bystander& first =
             *std::min_element(waiting.finishers.begin(), waiting.finishers.end(),
-                              [](const Finisher& a, const Finisher& b) { return a.ran < b.ran; });
+                              [](const Bystander& a, const Bystander& b) { return a.ran < b.ran; });
         return Blame{Cause::program_error, Certainty::likely, first.rank, first.node,
-                     fmt::format("rank {}{} exited with code 0 while other ranks went on",
-                                 first.rank, first.node.empty() ? "" : " (" + first.node + ")")};
+                     name_of(first) + " exited with code 0 while other ranks went on"};
     }
+    if (record.cause == Cause::collective_timeout)
+        if (auto survivor = blame_survivor(waiting, 1 + record.alike + record.followers))
+            return survivor;
     if (record.cause == Cause::collective_timeout && waiting.world_size == 2 && record.rank >= 0)
         return Blame{record.cause, record.certainty, 1 - record.rank, "",
                      fmt::format("rank {} did not come to a collective", 1 - record.rank)};

@@ -18,8 +18,8 @@ struct Failure {
     std::chrono::microseconds earliest{0}, latest{0};
 };
 
-/// A rank that ended with 0 while others went on.
-struct Finisher {
+/// A rank that has not failed.
+struct Bystander {
     int rank = -1;
     std::string node;
     std::chrono::milliseconds ran{0};
@@ -28,9 +28,10 @@ struct Finisher {
 /// What else is known where ranks waited for one another.
 struct Waiting {
     int world_size = 1;
-    std::string culprit;       ///< "rank 3 has not entered all_reduce #2"; empty: unknown
-    std::vector<int> missing;  ///< the ranks that it names
-    std::vector<Finisher> finishers;
+    std::string culprit;               ///< "rank 3 has not entered all_reduce #2"; empty: unknown
+    std::vector<int> missing;          ///< the ranks that it names
+    std::vector<Bystander> finishers;  ///< ended with 0 while others went on
+    std::vector<Bystander> survivors;  ///< went on until they were stopped
 };
 
 struct RootCause {

@@ -93,6 +93,15 @@ std::string program_hint(const Lines& lines) {
         {"Fatal Python error: init_fs_encoding",
          "Python does not find its own library: is PYTHONHOME or PYTHONPATH of another Python?"},
         {"FATAL:   could not open image", "the container's image is not there, or may not be read"},
+        {"ruby: No such file or directory -- ", "the script is not there, or may not be read"},
+        {"Could not open input file: ", "the script is not there, or may not be read"},
+        {"ERROR: In procedure primitive-load:", "the script is not there, or may not be read"},
+        {": 0: cannot open ", "the script is not there, or may not be read"},
+        {"can't find '__main__' module in", "the script is a folder without __main__.py"},
+        {"Bad magic number in .pyc file", "the script is compiled by another Python, or damaged"},
+        {"Cannot connect to the Docker daemon", "Docker does not run, or may not be used"},
+        {"Error response from daemon: ", "Docker could not start the container"},
+        {"couldn't read file \"", "the script is not there, or may not be read"},
         {"bad interpreter", "the interpreter of its #! line is not there"},
         {"required file not found", "the interpreter of its #! line or its loader is not there"},
         {"Exec format error", "it is no program for this machine, or a script without #! line"},
@@ -101,6 +110,9 @@ std::string program_hint(const Lines& lines) {
     for (const Saying& saying : kSayings)
         if (!find_text(lines, saying.text).empty())
             return std::string(saying.says);
+    for (const auto& line : lines)
+        if (line.starts_with("lua") && line.find(": cannot open ") != std::string::npos)
+            return "the script is not there, or may not be read";
     for (const auto& line : lines)  // `python -m`; an import of the program has a traceback
         if (const auto at = line.find(": No module named "); at != std::string::npos)
             if (line.substr(0, at).find("python") != std::string::npos &&

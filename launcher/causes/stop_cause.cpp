@@ -77,10 +77,12 @@ EndRecord judge_lost_node(const std::string& node, const std::string& why, bool 
     return record;
 }
 
-EndRecord judge_agent_killed() {
-    EndRecord record =
-        record_of(Cause::agent_killed, Certainty::certain, "autolaunch itself was killed",
-                  "the process that waits for autolaunch's agent was killed");
+EndRecord judge_agent_killed(const std::string& node) {
+    const std::string where = node.empty() ? "" : " on " + node;
+    EndRecord record = record_of(
+        Cause::agent_killed, Certainty::certain, "autolaunch itself was killed" + where,
+        "autolaunch-keep, the process that waits for autolaunch's agent" + where + ", was killed");
+    record.node = node;
     record.exit_code = exit_code::kSignalBase + SIGKILL;
     record.outcome = "stopped: " + record.what;
     return record;

@@ -27,8 +27,8 @@ EndRecord judge_stop(const AskedToStop& stop);
 
 EndRecord judge_lost_node(const std::string& node, const std::string& why, bool has_checkpoint);
 
-/// The agent itself, or who waits for it, was killed.
-EndRecord judge_agent_killed();
+/// Who waits for the agent was killed, on that node of several; empty: there is one alone.
+EndRecord judge_agent_killed(const std::string& node);
 
 /// A rank could not be started; `exit_code` is what the job would exit with for it.
 struct StartFacts {

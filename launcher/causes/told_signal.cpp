@@ -60,12 +60,15 @@ std::optional<int> told_by_shell(std::string_view line) {
 
 std::optional<int> told_by(std::string_view line) {
     // subprocess, torch's processes and data loader, Intel's Fortran
-    for (const std::string_view text : {"died with <Signals.", "terminated with signal ",
-                                        "is killed by signal: ", "forrtl: severe (174): "})
+    for (const std::string_view text :
+         {"died with <Signals.", "terminated with signal ", "is killed by signal: ",
+          "forrtl: severe (174): ", "signal: '", "codes of the workers are {", "killed by signal "})
         if (const auto signal = named_signal(behind(line, text)))
             return signal;
-    for (const std::string_view text : {"Command terminated by signal ", "exited on signal ",
-                                        "killed by signal ", "traceback : Signal "})
+    if (line.find(": *** [") != line.npos)  // make: "make: *** [Makefile:2: all] Killed"
+        return named_signal(behind(line, "] "));
+    for (const std::string_view text :
+         {"terminated by signal ", "exited on signal ", "killed by signal ", "traceback : Signal "})
         if (const auto signal = numbered_signal(behind(line, text)))
             return signal;
     return told_by_shell(line);
@@ -77,6 +80,18 @@ std::optional<ToldSignal> find_told_signal(const std::vector<std::string>& lines
     for (auto line = lines.rbegin(); line != lines.rend(); ++line)
         if (const auto signal = told_by(trim(*line)))
             return ToldSignal{*signal, std::string(trim(*line))};
+    return std::nullopt;
+}
+
+std::optional<int> read_hidden_end(const std::vector<std::string>& lines) {
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+        const auto end = line->find(" did not exit normally");
+        const auto begin = line->find("child ");
+        long long pid = 0;
+        if (end != std::string::npos && begin < end &&
+            parse_integer(std::string_view(*line).substr(begin + 6, end - begin - 6), pid))
+            return static_cast<int>(pid);
+    }
     return std::nullopt;
 }
 

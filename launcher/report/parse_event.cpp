@@ -81,6 +81,7 @@ GenerationFailed parse_failure(const JsonLine& line, int generation) {
     failure.flight_path = known_or<std::string>(line, "flight_path", "");
     failure.no_room = known_or<std::string>(line, "no_room", "");
     failure.cannot_resume = known_or<std::string>(line, "cannot_resume", "");
+    failure.no_restart = known_or<std::string>(line, "no_restart", "");
     return failure;
 }
 

@@ -1,15 +1,19 @@
 #include "report/reporter.hpp"
 
+#include "base/json_nesting.hpp"
 #include "base/owned_folder.hpp"
 #include "base/room_on_disk.hpp"
+#include "base/text.hpp"
 #include "report/banner.hpp"
 #include "report/failure_screen.hpp"
+#include "report/parse_event.hpp"
 #include "report/units.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -21,10 +25,36 @@ namespace {
 
 constexpr const char* kLedgerFile = "ledger.json";
 constexpr std::size_t kMostLedgerBytes = 1U << 20;
+constexpr std::size_t kMostEventBytes = 64U << 20;
+constexpr int kDeepestEvent = 16;
 
 bool is_no_rank_s_doing(Cause cause) {
     return cause == Cause::preempted || cause == Cause::time_limit || cause == Cause::cancelled ||
            cause == Cause::agent_killed;
+}
+
+// An agent that was killed has left no ledger of its time, but its events; the newest is our own.
+std::optional<LedgerBook> book_of_events(const std::string& lines,
+                                         std::chrono::system_clock::time_point before) {
+    std::optional<LedgerBook> book;
+    for (const std::string& line : split(lines, '\n')) {
+        if (!nests_at_most(line, kDeepestEvent))
+            continue;
+        const auto json = nlohmann::json::parse(line, nullptr, false);
+        if (json.is_discarded())
+            continue;  // it was being written when its agent was killed
+        try {
+            const auto event = parse_event(json);
+            if (!event || event->at + std::chrono::milliseconds(1) >= before)
+                continue;
+            if (!book)
+                book.emplace();
+            enter(*book, *event);
+        } catch (const nlohmann::json::exception&) {
+            continue;  // no event of ours
+        }
+    }
+    return book;
 }
 
 }  // namespace
@@ -44,22 +74,29 @@ void Reporter::handle(const Event& event) {
 }
 
 // A folder that an earlier attempt of the job has left has its ledger, too.
+void Reporter::read_earlier_attempts(const Event& event) try {
+    const auto folder = OwnedFolder::open(log_->path().parent_path());
+    const auto text = folder.read(kLedgerFile, kMostLedgerBytes);
+    const auto before = text ? parse_ledger(*text) : std::nullopt;
+    if (before)
+        book_ = LedgerBook(*before);
+    if (before && before->next_generation >= event.generation)
+        return;
+    const auto lines = folder.read(log_->path().filename(), kMostEventBytes);
+    if (auto told = book_of_events(lines.value_or(std::string()), event.at))
+        book_ = std::move(*told);
+    else if (!before)
+        book_.note_gap(text ? "the ledger of earlier attempts cannot be understood"
+                            : "earlier attempts have left no ledger");
+} catch (const Error& error) {
+    book_.note_gap(std::string("the ledger of earlier attempts: ") + error.what());
+}
+
 void Reporter::keep_ledger(const Event& event) {
     if (options_.only_records)
         return;
-    if (std::holds_alternative<JobStarted>(event.what) && event.generation > 0 && log_) {
-        try {
-            const auto text =
-                OwnedFolder::open(log_->path().parent_path()).read(kLedgerFile, kMostLedgerBytes);
-            if (const auto before = text ? parse_ledger(*text) : std::nullopt)
-                book_ = LedgerBook(*before);
-            else
-                book_.note_gap(text ? "the ledger of earlier attempts cannot be understood"
-                                    : "earlier attempts have left no ledger");
-        } catch (const Error& error) {
-            book_.note_gap(std::string("the ledger of earlier attempts: ") + error.what());
-        }
-    }
+    if (std::holds_alternative<JobStarted>(event.what) && event.generation > 0 && log_)
+        read_earlier_attempts(event);
     enter(book_, event);
     if (std::holds_alternative<JobEnded>(event.what) && log_)
         write_ledger();
@@ -236,6 +273,9 @@ void Reporter::show(const Event&, const GenerationFailed& failure) {
 void Reporter::show(const Event&, const GenerationEnded& ended) {
     if (options_.quiet || !ended.record || !is_no_rank_s_doing(ended.record->cause))
         return;
+    if (!ended.record->node.empty())  // a node's doing, which the user should look at
+        console_.write_message(
+            console_.style().red(fmt::format("✗ {}: {}", ended.record->node, ended.record->what)));
     console_.write_message(
         fmt::format("  stopped   cause: {}, {} · {}", name_of(ended.record->cause),
                     name_of(ended.record->certainty), fmt::join(ended.record->evidence, " · ")) +

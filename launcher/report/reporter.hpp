@@ -65,6 +65,7 @@ private:
     void say_of_record(const std::string& text);
     void say_of_output();
     void keep_ledger(const Event& event);
+    void read_earlier_attempts(const Event& event);
     void write_ledger();
     void show_ledger(const JobEnded& job);
     void show_progress(Clock::time_point now);

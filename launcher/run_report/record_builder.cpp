@@ -68,7 +68,7 @@ std::string describe_rank(const GenerationFailed& failure) {
 
 std::string describe_restart(const GenerationFailed& failure) {
     if (!failure.restart_number)
-        return "no restart";
+        return failure.no_restart.empty() ? "no restart" : "no restart: " + failure.no_restart;
     std::string text =
         fmt::format("restart {} of {}", *failure.restart_number, failure.max_restarts);
     if (failure.checkpoint_step)
@@ -197,6 +197,7 @@ void RecordBuilder::take_in(const Event& event) {
     const RecordTime at = time_of(event);
     if (!record_.started)
         record_.started = at;
+    seen_before_ = record_.last_seen;
     record_.last_seen = std::max(record_.last_seen.value_or(at), at);
     enter(book_, event);
     std::visit([&](const auto& what) { on(event, what); }, event.what);
@@ -226,7 +227,8 @@ void RecordBuilder::on(const Event& event, const JobStarted& job) {
         record_.started = record_.last_seen = at;
         enter(book_, event);
     }
-    ++attempts_;
+    if (++attempts_ > 1 && record_.outcome.empty())
+        note_killed_agent();
     record_.job_name = shortened(job.job_name);
     record_.run_id = shortened(job.run_id);
     record_.hostname = shortened(job.hostname);
@@ -376,7 +378,7 @@ void RecordBuilder::on(const Event& event, const GenerationFailed& failed) {
             *failed.oom_kills);
     else
         failure.what = shortened(!failed.no_room.empty() ? failed.no_room : failed.cannot_resume);
-    failure.follows = describe_restart(failed);
+    failure.follows = shortened(describe_restart(failed));
     failure.log = shortened(failed.stderr_path);
     for (const RankExited& other : failed.others) {
         const auto found = ranks_.find(other.rank);
@@ -414,6 +416,17 @@ void RecordBuilder::on(const Event&, const WarningRaised& warning) {
         gap(warning.text);
     else
         warn(warning.text);
+}
+
+// It did not come to its last event, and somebody has started the job again.
+void RecordBuilder::note_killed_agent() {
+    RecordFailure failure{.at = seen_before_.value_or(RecordTime{}), .generation = generation_};
+    failure.cause = name_of(Cause::agent_killed);
+    failure.certainty = name_of(Certainty::possible);
+    failure.who = fmt::format("generation {}", generation_);
+    failure.how = "has no end in the events";
+    failure.what = "its agent was killed, or its node lost";
+    add_failure(std::move(failure));
 }
 
 void RecordBuilder::on(const Event& event, const JobEnded& job) {
@@ -494,9 +507,10 @@ void RecordBuilder::explain_ends() {
         const auto at = parse_event_time(text_in(end, "time"));
         const auto rank = end.find("rank");
         RecordFailure failure{.at = at.value_or(RecordTime{}), .generation = generation};
-        failure.who = rank != end.end() && rank->is_number_integer()
-                          ? fmt::format("rank {}", rank->get<std::int64_t>())
-                          : fmt::format("generation {}", generation);
+        if (rank != end.end() && rank->is_number_integer())
+            failure.who = fmt::format("rank {}", rank->get<std::int64_t>());
+        else if (failure.who = text_in(end, "node"); failure.who.empty())
+            failure.who = fmt::format("generation {}", generation);
         failure.how = "ended";
         explain(failure, end);
         add_failure(std::move(failure));

@@ -63,6 +63,7 @@ private:
     void add_failure(RecordFailure failure);
     static void explain(RecordFailure& failure, const nlohmann::json& end);
     void explain_ends();
+    void note_killed_agent();
     void add_pace(const RecordPace& pace);
     void warn(std::string text);
 
@@ -78,6 +79,7 @@ private:
     std::map<int, RecordRank> ranks_;
     std::optional<LedgerKind> doing_;
     RecordTime since_{};
+    std::optional<RecordTime> seen_before_;  ///< the event before this one
     int generation_ = 0, attempts_ = 0;
     std::optional<int> step_rank_;
     std::int64_t pace_every_ = 1, pace_steps_ = 0;  ///< steps in one pace, and in the open one

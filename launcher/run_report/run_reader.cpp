@@ -47,8 +47,9 @@ Opened open_regular(int folder, const std::string& name) {
     struct stat facts {};
     if (!opened.file) {
         opened.absent = errno == ENOENT;
-        opened.wrong = errno == ELOOP ? "is a symbolic link, which is not followed"
-                                      : std::string("cannot be read: ") + std::strerror(errno);
+        opened.wrong = errno == ELOOP  ? "is a symbolic link, which is not followed"
+                       : opened.absent ? "is not there"
+                                       : std::string("cannot be read: ") + std::strerror(errno);
     } else if (::fstat(opened.file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
         opened.file.reset();
         opened.wrong = "is not a regular file";

@@ -24,21 +24,35 @@ std::vector<Failure> failures_of(const GenerationTally& tally) {
     return failures;
 }
 
-// Of all ranks that ended with 0 before the first failure.
-std::vector<Finisher> finishers_of(const GenerationTally& tally, const Roster& roster) {
-    std::vector<Finisher> finishers;
+template <class Predicate>
+std::vector<Bystander> bystanders(const GenerationTally& tally, const Roster& roster,
+                                  Predicate is_one) {
+    std::vector<Bystander> found;
     for (const RankExited& end : tally.ends_but(std::nullopt)) {
-        if (end.exit_code != 0 || end.asked_to_stop ||
-            end.ran > tally.first_failure()->what.end.ran)
+        if (!is_one(end))
             continue;
         int node = static_cast<int>(roster.nodes.size()) - 1;
         while (node > 0 && roster.first_rank(node) > end.rank)
             --node;
-        finishers.push_back({.rank = end.rank,
-                             .node = roster.nodes[static_cast<std::size_t>(node)].name,
-                             .ran = end.ran});
+        found.push_back({.rank = end.rank,
+                         .node = roster.nodes[static_cast<std::size_t>(node)].name,
+                         .ran = end.ran});
     }
-    return finishers;
+    return found;
+}
+
+// Of all ranks that ended with 0 before the first failure; also a moment after one that lost its
+// peer, for a program closes its connections before it ends.
+std::vector<Bystander> finishers_of(const GenerationTally& tally, const Roster& roster) {
+    const auto& first = tally.first_failure()->what;
+    return bystanders(tally, roster, [&](const RankExited& end) {
+        return end.exit_code == 0 && !end.asked_to_stop &&
+               (end.ran <= first.end.ran || first.record.follows);
+    });
+}
+
+std::vector<Bystander> survivors_of(const GenerationTally& tally, const Roster& roster) {
+    return bystanders(tally, roster, [](const RankExited& end) { return end.asked_to_stop; });
 }
 
 }  // namespace
@@ -49,7 +63,8 @@ GenerationVerdict judge_generation(const GenerationTally& tally, const Roster& r
     Waiting waiting{.world_size = world_size,
                     .culprit = {},
                     .missing = {},
-                    .finishers = finishers_of(tally, roster)};
+                    .finishers = finishers_of(tally, roster),
+                    .survivors = survivors_of(tally, roster)};
     const auto& heard = tally.failures();
     const auto who_gave_up = [&] {
         return heard[find_root_cause(failures, waiting).index].what.end.rank;

@@ -27,6 +27,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::size_t kMostTracedPorts = 64;
+constexpr std::size_t kMostPhaseBytes = 200;  // of its name, on the screen
 constexpr auto kShortestWatch = std::chrono::milliseconds(100);
 constexpr auto kShortestGpuWatch =
     std::chrono::milliseconds(1000);  // a process that loads NVIDIA's library each time
@@ -494,13 +495,17 @@ std::string Generation::last_moment_of(std::size_t exit) const {
     const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [number](const RankProcess& each) {
         return each.plan().rank == number;
     });
+    const auto before = [ended_at](std::chrono::steady_clock::time_point then) {
+        const auto time = duration_cast<milliseconds>(ended_at - then);
+        return format_duration(std::max(milliseconds(0), time)) + " before";
+    };
     std::vector<std::string> parts;
     if (rank != ranks_.end() && rank->last_step_at())
-        parts.push_back(
-            "reported step " + std::to_string(exits_[exit].last_step.value_or(0)) + " " +
-            format_duration(std::max(
-                milliseconds(0), duration_cast<milliseconds>(ended_at - *rank->last_step_at()))) +
-            " before");
+        parts.push_back("reported step " + std::to_string(exits_[exit].last_step.value_or(0)) +
+                        " " + before(*rank->last_step_at()));
+    if (rank != ranks_.end() && rank->phase())
+        parts.push_back("began its phase \"" + rank->phase()->name + "\" " +
+                        before(rank->phase()->since));
     if (auto call =
             last_call(recorders_.read(number, true),
                       duration_cast<microseconds>(std::chrono::steady_clock::now() - ended_at));
@@ -643,6 +648,7 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
     } else if (const auto* resume = std::get_if<session::CannotResume>(&message)) {
         cannot_resume_ = resume->reason.substr(0, control::kEvidenceLimit);
     } else if (const auto* phase = std::get_if<session::Phase>(&message)) {
+        rank->set_phase(phase->name.substr(0, kMostPhaseBytes));
         callbacks_.phase(peer.rank, !phase->name.empty());
     } else if (const auto* recorder = std::get_if<session::Recorder>(&message)) {
         recorders_.take(peer.rank, recorder->file);

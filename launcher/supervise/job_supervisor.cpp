@@ -34,6 +34,11 @@ constexpr auto kLeastChange =
     std::chrono::milliseconds(500);  // of a stop's time, to tell the ranks
 // What ends a whole step does not reach all its nodes at once: some ms, more of a busy controller.
 constexpr auto kSettleTime = std::chrono::milliseconds(1500);
+// A rank that lost its peer, or gave up waiting for one, does not know why. Before the others are
+// stopped they may say it themselves: a peer that ends closes its connections first, and of those
+// that waited together the last gives up a moment after the first.
+constexpr auto kPeerTime = std::chrono::milliseconds(250);
+constexpr auto kWaitersTime = std::chrono::seconds(5);
 constexpr auto kWarningDelay =
     std::chrono::milliseconds(100);  // equal warnings of other nodes come within it
 
@@ -78,6 +83,7 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       timer_(io),
       warning_timer_(io),
       settle_timer_(io),
+      peer_timer_(io),
       stop_planner_(
           io, plan, stop_facts,
           {.report = [this](Happening what) { report(std::move(what)); },
@@ -109,6 +115,8 @@ void JobSupervisor::start(const JobOrigin& origin) {
 }
 
 void JobSupervisor::dispatch(JobEvent event) {
+    if (awaits_others_)
+        act_on_failure();
     const JobTransition next = transition(state_, event);
     state_ = next.next;
     if (state_ != JobState::running)
@@ -314,10 +322,25 @@ void JobSupervisor::on(int node, control::RankFailed&& failed) {
     if (!is_current(failed.generation) || state_ == JobState::stopping)
         return;
     const bool first = !tally_->first_failure();
+    const EndRecord heard = failed.record;
     tally_->failed(node, std::move(failed), steady_clock::now());
     failed_at_ = tally_->first_failure()->at;
-    if (!first)
-        return;
+    const bool is_known = !heard.follows && heard.cause != Cause::collective_timeout;
+    if (first && !is_known && plan_.world_size > 1) {
+        awaits_others_ = true;
+        peer_timer_.expires_after(heard.follows ? kPeerTime : kWaitersTime);
+        peer_timer_.async_wait([this](const std::error_code& error) {
+            if (!error && awaits_others_)
+                act_on_failure();
+        });
+    } else if (first || (awaits_others_ && is_known)) {
+        act_on_failure();
+    }
+}
+
+void JobSupervisor::act_on_failure() {
+    awaits_others_ = false;
+    peer_timer_.cancel();
     stop_reason_ = "rank " + std::to_string(tally_->first_failure()->what.end.rank) + " failed";
     const EndRecord& record = tally_->first_failure()->what.record;
     const JobEvent event = event_of(record);
@@ -373,7 +396,8 @@ void JobSupervisor::on(int node, control::StopAsked&& asked) {
     if (asked.signal == control::kParentGone && !stop_signal_)  // the ranks may save
         return lose(node, JobEvent::stop_asked, kParentGoneReason);
     if (asked.signal == SIGKILL) {
-        keeper_gone_ = keeper_gone_ || !is_ended_from_outside();
+        if (!is_ended_from_outside())
+            keeper_gone_of_ = node;
         settled_at_ = steady_clock::now() + kSettleTime;
         return dispatch(JobEvent::keeper_gone);
     }
@@ -469,6 +493,8 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
 void JobSupervisor::end_generation_if_over() {
     if (!tally_ || !tally_->all_ended() || settles_before(&JobSupervisor::end_generation_if_over))
         return;
+    if (awaits_others_)
+        act_on_failure();
     end_generation();
     dispatch(JobEvent::all_ended);
 }
@@ -547,8 +573,8 @@ void JobSupervisor::report_end_before_start() {
 std::optional<EndRecord> JobSupervisor::judge_from_outside(bool started) {
     if (!lost_node_.empty())
         return judge_lost_node(lost_node_, why_lost_, checkpoint_step_.has_value());
-    if (keeper_gone_)
-        return judge_agent_killed();
+    if (keeper_gone_of_)
+        return judge_agent_killed(roster_.nodes.size() > 1 ? name_of(*keeper_gone_of_) : "");
     if (stop_signal_)
         return judge_this_stop(!started || tally_->every_rank_exited_zero());
     return std::nullopt;

@@ -80,6 +80,7 @@ private:
     void on(int node, control::StepsAgain&& again);
     void on(int node, control::ActivityRead&& read);
     void on(int node, control::StacksWritten&& written);
+    void act_on_failure();
     void on_node_lost(int node, const std::string& why);
     void lose(int node, JobEvent event, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
@@ -106,7 +107,7 @@ private:
     void settle(const EndRecord& record);
     bool has_scheduler() const { return plan_.kill_wait || !plan_.slurm_job_id.empty(); }
     bool is_ended_from_outside() const {
-        return stop_signal_ || !lost_node_.empty() || keeper_gone_;
+        return stop_signal_ || !lost_node_.empty() || keeper_gone_of_;
     }
 
     asio::io_context& io_;
@@ -116,7 +117,7 @@ private:
     const Roster& roster_;
     Head& head_;
     Reporter& reporter_;
-    asio::steady_timer timer_, warning_timer_, settle_timer_;
+    asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
     StopPlanner stop_planner_;
     FlightInquiry flight_;
     StandstillInquiry standstill_;
@@ -137,6 +138,7 @@ private:
     std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere
     int who_is_here_ = 0;          ///< its number
     bool kill_sent_ = false;       ///< in this generation
+    bool awaits_others_ = false;   ///< a rank has failed: whether others do by themselves, is seen
     bool input_spent_ = false;     ///< what came in on stdin is not there for another one
     NodeWarnings warnings_;
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
@@ -144,8 +146,8 @@ private:
     // From outside; of a stop, a lost node and a lost keeper the first alone:
     std::optional<int> stop_signal_;
     std::string lost_node_, why_lost_;
-    bool keeper_gone_ = false;
-    bool hung_ = false;  ///< processes of this generation do not end
+    std::optional<int> keeper_gone_of_;  ///< the node where nobody waits for the agent any more
+    bool hung_ = false;                  ///< processes of this generation do not end
     std::optional<std::chrono::seconds> time_left_at_stop_;  ///< of the allocation
     std::optional<StopKnown> why_asked_;                     ///< to stop, by the scheduler's word
     /// Why the newest generation ended, and what follows: event, screen and exit code are made of

@@ -52,6 +52,16 @@ public:
     std::optional<std::chrono::steady_clock::time_point> last_step_at() const {
         return last_step_at_;
     }
+    /// It began then; nothing: it is in none that it has named.
+    struct Phase {
+        std::string name;
+        std::chrono::steady_clock::time_point since;
+    };
+    void set_phase(const std::string& name) {
+        phase_ = name.empty() ? std::nullopt
+                              : std::optional(Phase{name, std::chrono::steady_clock::now()});
+    }
+    const std::optional<Phase>& phase() const { return phase_; }
     /// Only after its end.
     const RankExited& exited() const { return exited_; }
     /// The same: what it had started and left running.
@@ -70,6 +80,7 @@ private:
     std::chrono::steady_clock::time_point started_at_;
     std::optional<std::int64_t> last_step_;
     std::optional<std::chrono::steady_clock::time_point> last_step_at_;
+    std::optional<Phase> phase_;
     RankExited exited_;
     std::vector<std::string> left_running_;
 };

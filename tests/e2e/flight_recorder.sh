@@ -38,7 +38,8 @@ expect "exit code of a rank that is killed" 137 "$?"
 contains "the failure" err.log "✗ rank 1"
 contains "where they were" err.log "where the ranks were:"
 contains "who was in it" err.log "all_reduce #4 (1 MiB, h.0 gradients)"
-contains "what it did last, which it could not say" err.log "last seen: it was inside all_reduce #4 (1 MiB, h.0 gradients) since "
+contains "what it did last, which it could not say" err.log ", and was inside all_reduce #4 (1 MiB, h.0 gradients) since "
+contains "in which phase" err.log 'last seen: it began its phase "evaluation" '
 contains "the one that was killed" err.log "rank 1 ended within it"
 contains "the one that was not there" err.log "rank 3 has not entered it: it was last in all_gather #3 (16 B, warm-up)"
 contains "the file is named" run/events.jsonl '"flight_path":"'

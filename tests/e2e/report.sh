@@ -43,6 +43,20 @@ EOS
 contains "the text" out.log "restart 1 of 1 from the checkpoint of step 3"
 contains "over several" out.log "all 2 jobs"
 
+# Of an attempt whose agent was killed the events tell, in the report and in the ledger of the next attempt.
+timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --log-dir again --rdzv-id again "$misbehave" train:0 >out.log 2>err.log </dev/null &
+job=$!
+reported() { [ "$(grep -c '"event":"step"' again/events.jsonl 2>/dev/null)" -ge "$1" ]; }
+eventually "steps" reported 3
+kill -9 "$(pgrep -x autolaunch -P "$(pgrep -P "$(pgrep -x autolaunch-keep -P $job)")")"
+wait "$job"
+"$AUTOLAUNCH" --nproc-per-node 1 --log-dir again --rdzv-id again "$misbehave" report-steps:3,exit:3 >out.log 2>err.log </dev/null
+expect "exit code" 3 "$?"
+"$AUTOLAUNCH" report again --json >out.log 2>err.log || fail "report: exit code $?"
+json 'd["runs"][0]["ledger"]["unit_ms"] == json.load(open("again/ledger.json"))["unit_ms"]'
+json 'json.load(open("again/ledger.json"))["attempts"] == 2 and not json.load(open("again/ledger.json"))["without_person"]'
+json '[(f["cause"], f["who"]) for f in d["runs"][0]["failures"]] == [("agent_killed", "generation 0"), ("program_error", "rank 0 (" + d["runs"][0]["hostname"] + ", pid " + d["runs"][0]["failures"][1]["who"].split()[-1])]'
+
 # What is torn, of a later version or no file of ours is a gap with a name; what is no run is an error.
 cp -r run torn
 rm torn/exit.json torn/plan.json
@@ -56,7 +70,7 @@ contains "a link" out.log "plan.json is a symbolic link"
 ! grep -q root: out.log || fail "a link was followed"
 mkdir empty fifo
 mkfifo fifo/events.jsonl
-says 66 "events.jsonl cannot be read" "$AUTOLAUNCH" report empty
+says 66 "events.jsonl is not there" "$AUTOLAUNCH" report empty
 says 66 "is not a regular file" "$AUTOLAUNCH" report fifo
 says 66 "cannot open the run directory" "$AUTOLAUNCH" report nowhere
 says 64 "report needs a run directory" "$AUTOLAUNCH" report

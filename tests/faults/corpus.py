@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from wild import WILD
 from words import WORDS
 
 HERE = Path(__file__).resolve().parent
@@ -122,6 +123,8 @@ def faults(work, python):
     """All of them, and (name, why) of what is left out here."""
     found, left_out = [], build(work)
     script = lambda name: str(work / name)
+    numpy = subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True).returncode == 0
+    there = lambda tool: numpy if tool == "numpy" else shutil.which(tool)
     cpp = script("faults")
 
     def add(name, command, cause, ranks="culprit", **more):
@@ -138,6 +141,7 @@ def faults(work, python):
         add("start no_library", [script("no_library")], "cannot_start", "any")
         add("start no_symbol", [script("no_symbol")], "cannot_start", "any")
         add("cgroup memory", [cpp, "eat_memory"], "out_of_memory", in_cgroup=True)
+        add("cgroup memory of a child", [script("hides.sh"), cpp, "eat_memory"], "out_of_memory", in_cgroup=True)
     for name, cause in PYTHON.items():
         add("python " + name, [python, str(HERE / "faults.py"), name], cause, "any" if name == "all" else "culprit",
             count=4 if name == "all" else 0)
@@ -146,6 +150,14 @@ def faults(work, python):
     for name, (cause, _, _) in WORDS.items():
         add(("after " if cause == "follower" else "words ") + name, [python, str(HERE / "words.py"), name],
             "program_error" if cause == "follower" else cause, "pair" if cause == "collective_timeout" else "culprit")
+    for name, (cause, needs, text) in WILD.items():
+        if missing := [tool for tool in needs.split() if not there(tool)]:
+            left_out.append(("wild " + name, "there is no " + missing[0]))
+            continue
+        path = work / f"wild-{name}"
+        path.write_text(f"#!/bin/sh\n{MINE}F={cpp} D=$AUTOLAUNCH_RUN_DIR/of-it\nmkdir $D\n{text}\n")
+        path.chmod(0o755)
+        add("wild " + name, [str(path)], cause)
     for name in ("unbound", "timeout", "timeout_kill", "cpu_limit", "killed_by_watchdog"):
         add("shell " + name, [script(name)], "program_error" if name in ("unbound", "timeout") else "killed")
     add("shell endless", [script("endless.sh")], "program_error", "any")

@@ -60,8 +60,8 @@ class Table:
         """`who`: "rank 5 (m2)" or "m2"; an empty cause is of a job that did not come together."""
         got, rank, node = read_screen(screen)
         named = f"rank {rank} ({node})" if rank is not None else ""
-        if not named and (lost := re.search(r"✗ (?:node )?(\S+) was lost|✗ (the head) was lost", screen)):
-            named = lost.group(1) or lost.group(2)
+        if not named and (lost := re.search(r"✗ (?:node )?(\S+) was lost|✗ (the head) was lost|✗ (\S+): autolaunch itself", screen)):
+            named = lost.group(1) or lost.group(2) or lost.group(3)
         wrong = "" if (got == cause or not cause) and named == who else f"{got}, {named or 'nobody'}"
         if not wrong and says not in screen:
             wrong = f'no word of "{says}"'
@@ -106,7 +106,8 @@ def run(place, work, options):
             run_dir, agents = job(name, ["sleep", "600"])
             eventually("the start of all ranks", lambda: started(run_dir, place.world))
             does(agents)
-            table.add("node " + name, "node_lost", "m2", place.screens(agents)[0])
+            cause = "agent_killed" if name == "keeper killed" else "node_lost"
+            table.add("node " + name, cause, "m2", place.screens(agents)[0])
             cable("up")
     for first, second, node in ((5, 2, "m2"), (2, 5, "m1")):
         name = f"node {node} fails first, m1's clock is late"

@@ -30,7 +30,7 @@ TITLES = {"one": "On one node, two ranks", "nodes": "On four simulated nodes, ei
 
 def run_fault(place, work, fault):
     run_dir = work / f"run {fault.name}".replace(" ", "-")
-    cgroup = places.Cgroup(f"autolaunch-fault-{os.getpid()}") if fault.in_cgroup else None
+    cgroup = places.Cgroup(f"autolaunch-fault-{os.getpid()}-{len(fault.name)}") if fault.in_cgroup else None
     if cgroup and cgroup.why_not:
         return fault, None, cgroup.why_not, ""
     try:

@@ -130,7 +130,7 @@ def of_nodes(work, table, sleeper):
         if name == "slurm network cut":
             time.sleep(8)
             cluster("heal", "node3")
-        table.add(name, "node_lost", who, job.screen())
+        table.add(name, "agent_killed" if name == "slurm keeper killed" else "node_lost", who, job.screen())
         if broken:
             reboot(broken)
     if table.wants("slurm names gone"):

@@ -178,6 +178,78 @@ srun: error: node1: task 0: Out Of Memory"""),
   File "train.py", line 4, in <module>
     future.result()
 concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending."""),
+    "go_full": ("storage", 2, """panic: write /scratch/x: no space left on device
+
+goroutine 1 [running]:
+main.main()
+	/tmp/a.go:3 +0x49"""),
+    "go_host": ("network", 1, "2026/11/23 22:00:04 Get \"http://data.invalid/x\": dial tcp: lookup data.invalid: no such host"),
+    "go_refused": ("network", 1, "2026/11/23 22:00:04 dial tcp 127.0.0.1:1: connect: connection refused"),
+    "go_files": ("program_error", 1, "2026/11/23 22:00:04 open /data/x: too many open files"),
+    "joblib_killed": ("killed", 1, """Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    Parallel(n_jobs=2)(delayed(f)(i) for i in range(4))
+joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process managed by the executor was unexpectedly terminated. This could be caused by a segmentation fault while calling the function or by an excessive memory usage causing the Operating System to kill the worker.
+
+The exit codes of the workers are {SIGKILL(-9)}"""),
+    "joblib_segv": ("crash", 1, """Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    Parallel(n_jobs=2)(delayed(f)(i) for i in range(4))
+joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process managed by the executor was unexpectedly terminated. This could be caused by a segmentation fault while calling the function or by an excessive memory usage causing the Operating System to kill the worker.
+
+The exit codes of the workers are {SIGSEGV(-11)}"""),
+    "docker_daemon": ("cannot_start", 125, "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?."),
+    "cuda_old_driver": ("gpu", 1, "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version"),
+    "cuda_none": ("gpu", 1, "RuntimeError: No CUDA GPUs are available"),
+    "nvml_unknown": ("gpu", 1, "Failed to initialize NVML: Unknown Error"),
+    "smi": ("gpu", 9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver "
+            "is installed and running."),
+    "cuda_no_kernel": ("program_error", 1, "RuntimeError: CUDA error: no kernel image is available for execution on the device"),
+    "ruby_memory": ("out_of_memory", 1, "-e: failed to allocate memory (NoMemoryError)"),
+    "ruby_full": ("storage", 1, """-e:1:in `write': No space left on device @ io_write - /scratch/x (Errno::ENOSPC)
+	from -e:1:in `<main>'"""),
+    "ruby_missing": ("cannot_start", 1, "ruby: No such file or directory -- /none.rb (LoadError)"),
+    "ruby_raise": ("program_error", 1, "-e:1:in `<main>': bad shard (RuntimeError)"),
+    "lua_memory": ("out_of_memory", 1, "lua5.4: not enough memory"),
+    "lua_missing": ("cannot_start", 1, "lua5.4: cannot open /none.lua: No such file or directory"),
+    "lua_error": ("program_error", 1, """lua5.4: (command line):1: bad shard
+stack traceback:
+	[C]: in function 'error'"""),
+    "php_memory": ("out_of_memory", 255, "PHP Fatal error:  Allowed memory size of 8388608 bytes exhausted (tried to allocate 67112960 bytes) "
+                   "in Command line code on line 1"),
+    "php_missing": ("cannot_start", 1, "Could not open input file: /none.php"),
+    "php_exception": ("program_error", 255, """PHP Fatal error:  Uncaught RuntimeException: bad shard in Command line code:1
+Stack trace:
+#0 {main}
+  thrown in Command line code on line 1"""),
+    "guile_missing": ("cannot_start", 1, """Backtrace:
+           0 (primitive-load "/none.scm")
+
+ERROR: In procedure primitive-load:
+In procedure open-file: No such file or directory: "/none.scm\""""),
+    "ocaml_memory": ("out_of_memory", 2, "Out of memory during evaluation."),
+    "ocaml_exception": ("program_error", 2, 'Exception: Failure "bad shard".'),
+    "r_stack": ("program_error", 1, "Error: C stack usage  7969780 is too close to the limit\nExecution halted"),
+    "r_package": ("program_error", 1, "Error in library(nosuch) : there is no package called ‘nosuch’\nExecution halted"),
+    "r_segv": ("crash", 139, """ *** caught segfault ***
+address 0x4df5, cause 'unknown'
+
+Traceback:
+ 1: tools::pskill(Sys.getpid(), 11)
+An irrecoverable exception occurred. R is aborting now ..."""),
+    "go_nil": ("program_error", 2, """panic: runtime error: invalid memory address or nil pointer dereference
+[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x457c62]
+
+goroutine 1 [running]:
+main.main()"""),
+    "go_reserve": ("out_of_memory", 2, """fatal error: failed to reserve page summary memory
+
+runtime stack:
+runtime.throw({0x4686c0?, 0x7ffd46c1a790?})"""),
+    "go_many_routines": ("program_error", 2, "fatal error: concurrent map writes\n\n" + "\n".join(
+        f"goroutine {number} [chan receive]:\nmain.main.func1()\n\t/src/a.go:2 +0x2e\n" for number in range(8, 20))),
+    "rust_returned_full": ("storage", 1, 'Error: Os { code: 28, kind: StorageFull, message: "No space left on device" }'),
+    "rust_returned": ("program_error", 1, "Error: ParseIntError { kind: InvalidDigit }"),
     "gloo_pipe": ("follower", 1, "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:425] writev [10.0.0.2]:4711: Broken pipe"),
     "ray_actor": ("follower", 1, "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."),
     "nccl_watchdog_remote": ("follower", ABORT, """terminate called after throwing an instance of 'c10::DistBackendError'

@@ -96,6 +96,7 @@ void meet(Session& session, const std::string& mode, const std::string& go) {
     for (int i = 0; i < 3; ++i)
         world.all_gather(values.data(), gathered.data(), 1, f32).wait();
     world.set_label("h.0 gradients");
+    session.report_phase("evaluation");
     std::thread killer;
     if (mode == "die" && session.rank() == 1)
         killer = std::thread([] {

@@ -174,6 +174,43 @@ TEST_CASE("a signal of its own doing is a crash, and where, when somebody says s
     CHECK(told(logged) == "the kernel's log: a.out[812]: segfault at 0 ip 2");
 }
 
+TEST_CASE(
+    "a code above 128 is a signal's where one ends processes, and Python's negative number too") {
+    check(exited(139), Cause::crash, Certainty::certain);
+    check(exited(245), Cause::crash, Certainty::certain);  // 256 - SIGSEGV
+    check(exited(247), Cause::killed, Certainty::possible);
+    check(exited(150, {"no convergence"}), Cause::program_error, Certainty::certain);  // SIGTTOU
+    check(exited(145), Cause::program_error, Certainty::certain);
+    check(exited(255), Cause::program_error, Certainty::certain);
+    check(exited(153), Cause::storage, Certainty::certain);  // SIGXFSZ
+}
+
+TEST_CASE("wrappers tell of a signal each in its own words, or that there was one") {
+    check(exited(2, {"make: *** [Makefile:2: all] Segmentation fault"}), Cause::crash,
+          Certainty::likely);
+    check(exited(125, {"xargs: ./solver: terminated by signal 9"}), Cause::killed,
+          Certainty::possible);
+    check(exited(1, {"  status: null,", "  signal: 'SIGSEGV',"}), Cause::crash, Certainty::likely);
+    RankEnd hidden = exited(1, {"setsid: child 4711 did not exit normally: Success"});
+    check(hidden, Cause::crash, Certainty::possible);
+    hidden.knows_pids = true;
+    hidden.kernel_log = {"a.out[4711]: segfault at 0 ip 0 sp 0 error 4 in a.out"};
+    check(hidden, Cause::crash, Certainty::certain);
+    hidden.kernel_log = {"Memory cgroup out of memory: Killed process 4711 (a.out)"};
+    check(hidden, Cause::out_of_memory, Certainty::certain);
+}
+
+TEST_CASE("the system's messages are known with a small letter, too") {
+    check(exited(2, {"panic: write /x: no space left on device"}), Cause::storage,
+          Certainty::likely);
+    check(exited(1, {"dial tcp 10.0.0.2:80: connect: connection refused"}), Cause::network,
+          Certainty::likely);
+    check(exited(1, {"  File \"/usr/lib/python3/dist-packages/numpy/lib/format.py\", line 8, in f",
+                     "ValueError: cannot reshape array of size 46 into shape (999,)"}),
+          Cause::storage, Certainty::likely);
+    CHECK(find_known_text("expecting") == nullptr);
+}
+
 TEST_CASE("SIGKILL is memory's where the kernel says so, else somebody's") {
     RankEnd rank = killed(SIGKILL);
     check(rank, Cause::killed, Certainty::possible);

@@ -82,7 +82,8 @@ TEST_CASE("where all waited, who did not come is to blame") {
     Waiting waiting{.world_size = 4,
                     .culprit = "rank 3 has not entered all_reduce #2",
                     .missing = {3},
-                    .finishers = {}};
+                    .finishers = {},
+                    .survivors = {}};
     auto root = find_root_cause({timeout}, waiting);
     CHECK(root.record.rank == 3);
     CHECK(root.record.cause == Cause::collective_timeout);
@@ -91,7 +92,8 @@ TEST_CASE("where all waited, who did not come is to blame") {
     waiting = {.world_size = 4,
                .culprit = {},
                .missing = {},
-               .finishers = {{2, "node1", 2s}, {1, "node1", 1s}}};
+               .finishers = {{2, "node1", 2s}, {1, "node1", 1s}},
+               .survivors = {}};
     root = find_root_cause({follower(0, 5ms)}, waiting);
     CHECK(root.record.rank == 1);
     CHECK(root.record.cause == Cause::program_error);
@@ -101,7 +103,7 @@ TEST_CASE("where all waited, who did not come is to blame") {
     CHECK(find_root_cause({own}, waiting).record.rank == 1);
     const Failure server = failure(0, Cause::program_error, "TimeoutError: no answer", 5ms);
     CHECK(find_root_cause({server}, waiting).record.rank == 0);
-    waiting = {.world_size = 2, .culprit = {}, .missing = {}, .finishers = {}};
+    waiting = {.world_size = 2, .culprit = {}, .missing = {}, .finishers = {}, .survivors = {}};
     CHECK(find_root_cause({own}, waiting).record.rank == 0);
     CHECK(find_root_cause({timeout}, waiting).record.rank == 1);
     waiting.world_size = 4;
@@ -113,6 +115,33 @@ TEST_CASE("where all waited, who did not come is to blame") {
     waiting.finishers = {{1, "node1", 1s}};  // of no interest where somebody failed by himself
     CHECK(find_root_cause({follower(0, 5ms), failure(3, Cause::crash, "SIGSEGV", 6ms)}, waiting)
               .record.rank == 3);
+}
+
+TEST_CASE("of ranks that all gave up but one, that one did not come") {
+    Failure timeout = failure(2, Cause::collective_timeout, "Timed out waiting", 5ms);
+    Failure closed = follower(0, 9ms);
+    closed.record.alike = 4;
+    Waiting waiting{.world_size = 7,
+                    .culprit = {},
+                    .missing = {},
+                    .finishers = {},
+                    .survivors = {{5, "node3", 9s}}};
+    auto root = find_root_cause({timeout, closed}, waiting);
+    CHECK(root.record.rank == 5);
+    CHECK(root.record.node == "node3");
+    CHECK(root.record.certainty == Certainty::likely);
+    CHECK(root.absent == "rank 5 (node3) did not come to a collective, which 6 others gave up");
+    waiting.world_size = 8;
+    waiting.survivors.push_back({6, "node3", 9s});
+    root = find_root_cause({timeout, closed}, waiting);
+    CHECK(root.record.certainty == Certainty::possible);
+    CHECK(root.absent ==
+          "rank 5 (node3) or rank 6 (node3) did not come to a collective, which 6 others gave up");
+    waiting.world_size = 9;  // of one nothing is known
+    CHECK(find_root_cause({timeout, closed}, waiting).record.rank == 2);
+    waiting.world_size = 2;  // one gave up at once, and the other might have a moment later
+    waiting.survivors.resize(1);
+    CHECK(find_root_cause({closed}, waiting).record.cause == Cause::network);
 }
 
 TEST_CASE("what a stopped rank had said of before, and not of the stop or of a peer") {

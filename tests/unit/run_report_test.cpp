@@ -206,10 +206,11 @@ TEST_CASE("why a generation ended is told by whoever knows causes") {
         R"({"time":"2023-11-14T22:13:22.000Z","generation":0,"event":"generation_ended",)"
         R"("cause":"crash","certainty":"certain","what":"a null pointer","evidence":["SIGSEGV"]})");
     builder.line(
-        R"({"time":"2023-11-14T22:13:23.000Z","generation":1,"event":"generation_ended","cause":"preempted"})");
+        R"({"time":"2023-11-14T22:13:23.000Z","generation":1,"event":"generation_ended","cause":"agent_killed","node":"node2"})");
     const RunRecord record = builder.take();
     REQUIRE(record.failures.size() == 2);
-    CHECK(record.failures[1].cause == "preempted");
+    CHECK(record.failures[1].cause == "agent_killed");
+    CHECK(record.failures[1].who == "node2");
     CHECK(record.failures[0].cause == "crash");
     CHECK(record.failures[0].what == "a null pointer");
     CHECK(record.failures[0].evidence == std::vector<std::string>{"SIGSEGV"});

@@ -291,7 +291,10 @@ TEST_CASE("the exit code and the outcome are the record's, of whatever cause") {
     CHECK(exit_of(judge_lost_node("node2", "silent", false)).outcome == "failed: node2 was lost");
     // Other nodes can take it up.
     CHECK(exit_of(judge_lost_node("node2", "silent", true)).code == exit_code::kRequeue);
-    CHECK(exit_of(judge_agent_killed()).code == 137);
+    CHECK(exit_of(judge_agent_killed("")).code == 137);
+    CHECK(judge_agent_killed("").node.empty());
+    CHECK(judge_agent_killed("node2").node == "node2");
+    CHECK(judge_agent_killed("node2").what == "autolaunch itself was killed on node2");
     const EndRecord start = judge_start({.exit_code = 127, .node = {}, .what = "x", .hint = {}});
     CHECK(exit_of(start).code == 127);
     CHECK(exit_of(start).outcome == "failed to start");
