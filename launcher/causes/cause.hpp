@@ -17,6 +17,7 @@ enum class Cause {
     killed,              ///< a signal that somebody else sent
     mpi_abort,           ///< MPI_Abort
     collective_timeout,  ///< a rank did not come to a collective
+    hang,                ///< the job stood still, and autolaunch ended it
     storage,             ///< no room, quota, a file system that fails
     gpu,                 ///< Xid, ECC, fell off the bus
     network,             ///< a connection to a peer that lives, a port that is down
@@ -27,7 +28,7 @@ enum class Cause {
     agent_killed,
     internal,  ///< our own fault
 };
-inline constexpr int kCauses = 16;
+inline constexpr int kCauses = 17;
 std::array<Cause, kCauses> all_causes();
 
 /// How a person and a program read it: "out_of_memory". Stable: events, specs and reports have it.

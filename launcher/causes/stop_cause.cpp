@@ -97,6 +97,18 @@ EndRecord with_processes_left(EndRecord record) {
     return record;
 }
 
+EndRecord judge_hang(const HangFacts& hang) {
+    EndRecord record =
+        record_of(Cause::hang, hang.sure ? Certainty::certain : Certainty::likely, hang.what, {});
+    record.rank = hang.rank;
+    record.node = hang.node;
+    record.evidence = hang.evidence;
+    record.remedy = "ended after " + hang.limit;
+    record.exit_code = exit_code::kHang;
+    record.outcome = "failed: the job stood still";
+    return record;
+}
+
 EndRecord judge_start(const StartFacts& start) {
     Cause cause = Cause::cannot_start;
     if (start.exit_code == exit_code::kCannotCreate)

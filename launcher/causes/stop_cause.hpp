@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -29,6 +30,17 @@ EndRecord judge_lost_node(const std::string& node, const std::string& why, bool 
 
 /// Who waits for the agent was killed, on that node of several; empty: there is one alone.
 EndRecord judge_agent_killed(const std::string& node);
+
+/// The job stood still, and was ended for it.
+struct HangFacts {
+    int rank = -1;     ///< that others wait for; -1: nobody knows
+    std::string node;  ///< its own
+    std::string what;  ///< "rank 3 (pid 99) reads /data/7.bin", or that no step is done
+    std::vector<std::string> evidence;
+    bool sure = false;  ///< nobody was left who could go on
+    std::string limit;  ///< "restart.hang_after, 5m"
+};
+EndRecord judge_hang(const HangFacts& hang);
 
 /// A rank could not be started; `exit_code` is what the job would exit with for it.
 struct StartFacts {

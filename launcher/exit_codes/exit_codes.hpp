@@ -28,6 +28,8 @@ inline constexpr int kUnservedMpi = 76;  // ranks use MPI, and each is a job of 
 inline constexpr int kNotPermitted =
     77;  // no key to prove that the nodes are of one job, or it was refused
 inline constexpr int kUnfit = 78;  // a node is not fit for a job: doctor, or rendezvous.preflight
+inline constexpr int kHang =
+    124;  // the job stood still for restart.hang_after, as timeout(1) has it
 inline constexpr int kCannotExecute = 126;  // the program was found but cannot be executed
 inline constexpr int kNotFound = 127;       // the program was not found
 inline constexpr int kSignalBase = 128;

@@ -3,6 +3,7 @@
 #include "plan/launch_plan.hpp"
 #include "plan/store_exposure.hpp"
 #include "restart_policy/cause_policy.hpp"
+#include "restart_policy/hang_limit.hpp"
 #include "topology/path_class.hpp"
 
 #include <fmt/format.h>
@@ -255,6 +256,7 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
     text += "\nstore of the ranks\n" + store_section(plan);
     text += "\nwhen a generation fails, by its cause\n" + policy_table(plan.spec.restart);
+    text += "  a job that stands still is " + describe_hang_limit(plan.spec) + "\n";
     if (plan.gpu_count > 0)
         text += "\nnccl\n" + nccl_section(plan);
     if (plan.memory)

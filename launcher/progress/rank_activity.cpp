@@ -11,7 +11,7 @@ constexpr std::uint64_t kIdleBytes = 64U << 10;  // what it logs meanwhile
 
 Doing doing_of(char state, bool moves) {
     if (state == 'T' || state == 't')
-        return Doing::stopped;
+        return state == 'T' ? Doing::stopped : Doing::traced;
     if (moves || state == 'R')  // it may be the machine that has no time for it
         return Doing::working;
     return state == 'D' ? Doing::blocked : Doing::still;

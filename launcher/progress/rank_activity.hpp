@@ -8,8 +8,9 @@ namespace autolaunch::launcher {
 enum class Doing : std::uint8_t {
     working,  ///< its processes use CPU time, read or write
     still,    ///< they do neither
-    stopped,  ///< by SIGSTOP, or by a debugger
+    stopped,  ///< by SIGSTOP
     blocked,  ///< it is within the kernel and cannot be woken: a disk, a file server, a driver
+    traced,   ///< a debugger holds it
 };
 
 /// What the processes of a rank, it and all its descendants, had used up to a moment.

@@ -22,11 +22,19 @@ struct Standstill {
     std::string headline;            ///< "no step for 4.1 s, where one takes 0.3 s"
     std::vector<int> ranks;          ///< that others wait for, ascending; empty: nobody knows
     std::vector<std::string> lines;  ///< what those do, a sentence each; the last counts the rest
+    bool is_stopped = false;         ///< SIGSTOP holds one of them
+    bool is_traced = false;          ///< a debugger holds one of them
 };
 
 /// Who spins in a collective only waits. When all others stand still as well, nobody is left who
 /// could go on; a rank that works, or that a disk holds, is given the time of `overdue.far`, one
 /// that is stopped 5 s. Pure.
 Standstill judge_standstill(const StandstillFacts& facts);
+
+/// Whether that is to end the generation, after `limit` without a step. By a limit of the user's
+/// (`told`) also where a rank works; by ours it must be sure, far beyond what is usual, and nobody
+/// may hold a rank with SIGSTOP. Who has a debugger at a rank is never disturbed. Pure.
+bool ends_generation(const Standstill& found, const StepWatch::Overdue& overdue,
+                     StepWatch::Time limit, bool told);
 
 }  // namespace autolaunch::launcher

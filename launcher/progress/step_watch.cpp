@@ -36,8 +36,13 @@ void StepWatch::phase(int rank, bool begins, Moment now) {
     it.had_phase = true;
 }
 
+void StepWatch::forgive(Time time) {
+    for (auto& [rank, it] : ranks_)
+        it.last += time, it.last_step += time;
+}
+
 std::optional<StepWatch::Overdue> StepWatch::look(Moment now) const {
-    if (known() < kLeastSteps)
+    if (known() < kLeastSteps && !told_)
         return std::nullopt;
     std::optional<Overdue> longest;
     for (const auto& [rank, it] : ranks_) {
@@ -55,11 +60,16 @@ std::optional<StepWatch::Overdue> StepWatch::look(Moment now) const {
 }
 
 Time StepWatch::near_limit() const {
-    return std::max({3 * usual_ + Time(500), slowest_ * 3 / 2, longest_pause_ * 3 / 2});
+    const Time learned =
+        std::max({3 * usual_ + Time(500), slowest_ * 3 / 2, longest_pause_ * 3 / 2});
+    if (known() < kLeastSteps)
+        return told_.value_or(Time::max());
+    return std::min(learned, told_.value_or(learned));
 }
 
 Time StepWatch::far_limit() const {
-    return std::max({kShortestFar, 20 * usual_, 10 * slowest_, 3 * longest_pause_});
+    const Time learned = std::max({kShortestFar, 20 * usual_, 10 * slowest_, 3 * longest_pause_});
+    return std::min(learned, told_.value_or(learned));
 }
 
 Time StepWatch::quantile(int percent) const {

@@ -34,6 +34,11 @@ public:
     /// While a phase of its own lasts (an evaluation), a rank owes no step.
     void phase(int rank, bool begins, Moment now);
     void ended(int rank) { ranks_.erase(rank); }
+    /// Nobody looked for so long: the agent was stopped, and its ranks perhaps with it.
+    void forgive(Time time);
+    /// A limit by the user's word: no silence may be longer, busy or not, from each rank's first
+    /// step on.
+    void tell_limit(Time limit) { told_ = limit; }
 
     /// Of the rank that is silent longest; nothing: all is as usual, or too little is known.
     std::optional<Overdue> look(Moment now) const;
@@ -58,6 +63,7 @@ private:
     std::size_t oldest_ = 0;
     Time usual_{0}, slowest_{0};  ///< of them: the median, and what 99 of 100 keep
     Time longest_pause_{0};       ///< that was overdue, and ended by itself
+    std::optional<Time> told_;
 };
 
 }  // namespace autolaunch::launcher

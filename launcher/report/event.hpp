@@ -169,6 +169,19 @@ struct StacksShown {
 struct StandstillOver {
     std::chrono::milliseconds lasted{0};
 };
+/// The job stood still for restart.hang_after, and the generation was ended for it.
+struct JobHung {
+    StandstillNoticed found;          ///< who holds it up, and where the others wait
+    EndRecord record;                 ///< recorded in GenerationEnded
+    std::vector<std::string> stacks;  ///< files: where the threads of those are
+    int stopped = 0;                  ///< ranks that were stopped for it
+    std::chrono::milliseconds stopped_in{0};
+    std::optional<int> restart_number = {};            ///< nothing: there is none
+    std::optional<std::int64_t> checkpoint_step = {};  ///< the newest that was reported
+    std::string restart_account = {};
+    std::chrono::milliseconds restart_delay{0};
+    std::string no_restart = {};  ///< why there is none
+};
 /// The node that decides is gone: this one ends its ranks by itself.
 struct HeadLost {
     std::string node, why;
@@ -209,12 +222,12 @@ struct JobEnded {
 struct Event {
     std::chrono::system_clock::time_point at;
     int generation = 0;
-    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted, StepReported,
-                 CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
-                 StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
-                 HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded,
-                 WarningRaised, FlightShown, StandstillNoticed, StandstillOver, StacksShown,
-                 JobEnded>
+    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
+                 StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
+                 RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
+                 NodeLost, HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown,
+                 PythonPreloaded, WarningRaised, FlightShown, StandstillNoticed, StandstillOver,
+                 StacksShown, JobHung, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -223,6 +223,19 @@ std::pair<const char*, Json> describe(const StacksShown& e) {
 std::pair<const char*, Json> describe(const StandstillOver& e) {
     return {"standstill_over", {{"lasted_seconds", seconds(e.lasted)}}};
 }
+std::pair<const char*, Json> describe(const JobHung& e) {
+    Json json = describe(e.found).second;
+    json.update({{"stacks", e.stacks},
+                 {"stopped", e.stopped},
+                 {"stopped_in_seconds", seconds(e.stopped_in)}});
+    set_if_known(json, "restart_number", e.restart_number);
+    set_if_known(json, "checkpoint_step", e.checkpoint_step);
+    set_if_any(json, "restart_account", e.restart_account);
+    if (e.restart_delay.count() > 0)
+        json["restart_delay_seconds"] = seconds(e.restart_delay);
+    set_if_any(json, "no_restart", e.no_restart);
+    return {"job_hung", json};
+}
 std::pair<const char*, Json> describe(const HeadLost& e) {
     return {"head_lost", {{"node", e.node}, {"why", e.why}}};
 }

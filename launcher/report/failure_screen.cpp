@@ -128,7 +128,8 @@ std::string cause_line(const GenerationFailed& failure, const TextStyle& style) 
     return fmt::format("{}{}\n", kIndent, style.yellow(safe(text, kMaxCauseBytes)));
 }
 
-std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
+template <class Failure>
+std::string what_next(const Failure& failure, const TextStyle& style) {
     if (!failure.restart_number)
         return failure.no_restart.empty()
                    ? ""
@@ -223,6 +224,28 @@ std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
                       "{0}{1}\n{0}{2}\n", kIndent, style.yellow("cause: node_lost"),
                       style.yellow(
                           "the scheduler may know why: the node's state, its memory, its network"));
+}
+
+std::string failure_screen(const JobHung& hung, const TextStyle& style) {
+    const StandstillNoticed& found = hung.found;
+    std::string text = "\n" + style.red("✗ " + safe(hung.record.what));
+    text += found.lines.empty() ? fmt::format(": {}\n", found.headline)
+                                : fmt::format(", and the job stands still: {}\n", found.headline);
+    if (found.lines.size() > 1)
+        text += flight_screen({found.lines.begin() + 1, found.lines.end()}, "");
+    text += flight_screen(found.flight, found.path);
+    for (const std::string& path : hung.stacks)
+        text += fmt::format("{}where its threads are: less {}\n", kIndent, safe(path));
+    std::string cause =
+        fmt::format("cause: {}, {}", name_of(hung.record.cause), name_of(hung.record.certainty));
+    if (!hung.record.remedy.empty())
+        cause += " · " + hung.record.remedy;
+    text += fmt::format("{}{}\n", kIndent, style.yellow(safe(cause, kMaxCauseBytes)));
+    if (hung.stopped > 0)
+        text +=
+            fmt::format("{}{} rank{} stopped in {}\n", kIndent, hung.stopped,
+                        hung.stopped == 1 ? " was" : "s were", format_duration(hung.stopped_in));
+    return text + what_next(hung, style);
 }
 
 std::string flight_screen(const std::vector<std::string>& lines, const std::string& path) {

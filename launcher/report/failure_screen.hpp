@@ -17,6 +17,9 @@ std::string failure_screen(const GenerationFailed& failure, const TextStyle& sty
 /// The same for a node that was lost. Pure.
 std::string failure_screen(const NodeLost& lost, const TextStyle& style);
 
+/// The same for a job that stood still, and was ended. Pure.
+std::string failure_screen(const JobHung& hung, const TextStyle& style);
+
 /// Where the ranks were, indented, and the file that says more. Pure.
 std::string flight_screen(const std::vector<std::string>& lines, const std::string& path);
 

@@ -47,6 +47,9 @@ void enter_one(LedgerBook& book, Time at, int generation, const GenerationFailed
 void enter_one(LedgerBook& book, Time at, int generation, const NodeLost&) {
     book.generation_failed(at, generation, false);
 }
+void enter_one(LedgerBook& book, Time at, int generation, const JobHung& hung) {
+    book.generation_failed(at, generation, hung.restart_number.has_value());
+}
 void enter_one(LedgerBook& book, Time at, int, const JobEnded& job) {
     book.job_ended(at, job.exit_code);
 }

@@ -128,6 +128,14 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                         .stopped = known_or(line, "stopped", 0),
                         .stopped_others_in = duration_in(line, "stopped_others_in_seconds"),
                         .ran = duration_in(line, "ran_seconds")};
+    if (name == "job_hung") {
+        JobHung hung;
+        hung.found.headline = known_or<std::string>(line, "what", "");
+        hung.found.lines = known_or<std::vector<std::string>>(line, "lines", {});
+        hung.restart_number = known<int>(line, "restart_number");
+        hung.checkpoint_step = known<std::int64_t>(line, "checkpoint_step");
+        return hung;
+    }
     if (name == "spawn_failed")
         return SpawnFailed{.rank = known_or(line, "rank", 0),
                            .what = known_or<std::string>(line, "what", ""),

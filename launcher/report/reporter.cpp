@@ -333,6 +333,14 @@ void Reporter::show(const Event&, const StandstillOver& over) {
         fmt::format("the job goes on, after {} without a step", format_duration(over.lasted)));
 }
 
+void Reporter::show(const Event&, const JobHung& hung) {
+    stop_notice_.reset();
+    countdown_.reset();
+    progress_.restart();
+    console_.set_status({});
+    console_.write_message(failure_screen(hung, console_.style()));
+}
+
 void Reporter::show(const Event&, const JobEnded& job) {
     stop_notice_.reset();
     countdown_.reset();

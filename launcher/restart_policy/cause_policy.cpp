@@ -42,6 +42,11 @@ CausePolicy default_of(Cause cause, const RestartSpec& restart) {
         case Cause::gpu:
             on_its_own(3, seconds(10));
             break;
+        case Cause::hang:  // a link, a server or a mistake: the same one twice is a mistake
+            on_its_own(3, seconds(0));
+            policy.backoff = 1;
+            policy.stops_alike = true;
+            break;
         case Cause::network:
             on_its_own(5, seconds(5));
             break;

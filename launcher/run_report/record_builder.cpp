@@ -66,14 +66,21 @@ std::string describe_rank(const GenerationFailed& failure) {
     return who + fmt::format(", pid {})", failure.first.pid);
 }
 
+std::string from_checkpoint(const std::optional<std::int64_t>& step) {
+    return step ? fmt::format(" from the checkpoint of step {}", *step) : std::string();
+}
+
 std::string describe_restart(const GenerationFailed& failure) {
     if (!failure.restart_number)
         return failure.no_restart.empty() ? "no restart" : "no restart: " + failure.no_restart;
-    std::string text =
-        fmt::format("restart {} of {}", *failure.restart_number, failure.max_restarts);
-    if (failure.checkpoint_step)
-        text += fmt::format(" from the checkpoint of step {}", *failure.checkpoint_step);
-    return text;
+    return fmt::format("restart {} of {}", *failure.restart_number, failure.max_restarts) +
+           from_checkpoint(failure.checkpoint_step);
+}
+
+std::string describe_restart(const JobHung& hung) {
+    return hung.restart_number ? fmt::format("restart {}", *hung.restart_number) +
+                                     from_checkpoint(hung.checkpoint_step)
+                               : "no restart";
 }
 
 RecordTime time_of(const Event& event) {
@@ -187,6 +194,8 @@ void RecordBuilder::see(Json json) {
 
 // Of who knows causes; the failure that it belongs to may come before it or after.
 void RecordBuilder::see_end_record(const Json& json) {
+    if (!json.contains("cause"))  // every rank has finished
+        return;
     const int generation = json.at("generation").get<int>();
     ends_[generation] = json;
     if (ends_.size() > kMostFailures)
@@ -399,6 +408,20 @@ void RecordBuilder::on(const Event& event, const NodeLost& lost) {
     failure.what = shortened(lost.why);
     add_failure(std::move(failure));
     begin_span(time_of(event), LedgerKind::idle);
+}
+
+void RecordBuilder::on(const Event& event, const JobHung& hung) {
+    RecordFailure failure{.at = time_of(event), .generation = event.generation};
+    failure.cause = "hang";
+    failure.who = "the job";
+    failure.how = "stood still";
+    failure.what = shortened(hung.found.headline);
+    for (const std::string& line : hung.found.lines)
+        failure.what = shortened(failure.what + "; " + line);
+    failure.follows = describe_restart(hung);
+    add_failure(std::move(failure));
+    begin_span(time_of(event),
+               hung.restart_number ? std::optional(LedgerKind::recovery) : LedgerKind::idle);
 }
 
 void RecordBuilder::on(const Event& event, const SpawnFailed& failed) {

@@ -53,6 +53,7 @@ private:
     void on(const Event& event, const RankExited& end);
     void on(const Event& event, const GenerationFailed& failure);
     void on(const Event& event, const NodeLost& lost);
+    void on(const Event& event, const JobHung& hung);
     void on(const Event& event, const SpawnFailed& failed);
     void on(const Event& event, const WarningRaised& warning);
     void on(const Event& event, const JobEnded& job);

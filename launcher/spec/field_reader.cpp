@@ -85,6 +85,7 @@ private:
         return found.has_value();
     }
     bool read(PreloadSpec& field);
+    bool read(HangAfter& field);
     bool read(RestartRules& field) {
         const std::size_t before = errors_.size();
         const bool is_mapping = read_restart_rules(value_, path_, field, errors_);
@@ -319,6 +320,19 @@ bool FieldReader::read(PreloadSpec& field) {
     if (!reported_)
         field = std::move(listed);
     return !reported_;
+}
+
+bool FieldReader::read(HangAfter& field) {
+    if (!value_.is_scalar())
+        return false;
+    HangAfter told{.automatic = value_.text == "auto", .after = {}};
+    if (!told.automatic && value_.text != "off") {
+        told.after = duration_from(value_.text);
+        if (!told.after || told.after->count() < key_.minimum)
+            return false;
+    }
+    field = told;
+    return true;
 }
 
 bool FieldReader::read_binding(ResourceSpec& field) {

@@ -150,6 +150,13 @@ struct CauseRules {
 };
 using RestartRules = std::map<Cause, CauseRules>;
 
+/// When a job that stands still is ended; `restart_policy/hang_limit.hpp` says what follows.
+struct HangAfter {
+    bool automatic = true;
+    std::optional<std::chrono::milliseconds> after;  ///< nothing, and not automatic: never
+    bool operator==(const HangAfter&) const = default;
+};
+
 struct RestartSpec {
     int max_restarts = 0;
     bool as_torchrun = false;                        ///< --max-restarts said so
@@ -158,6 +165,7 @@ struct RestartSpec {
     /// Between the SIGTERM and the SIGKILL of whoever runs the job; 0: as the scheduler says.
     std::chrono::milliseconds kill_wait{0};
     std::string stop_signal = "term";  ///< that the program saves and stops on: usr1, …
+    HangAfter hang_after;
     RestartRules on;
 };
 

@@ -291,24 +291,33 @@ Section restart_section() {
           "GPUs have budgets of their own (docs/restarts.md). As --max-restarts, torchrun's: how "
           "often in all."},
          {"grace_period", Form::duration, FIELD(restart.grace_period), "15s",
-           "How long a rank may take to end after SIGTERM, before SIGKILL. Left at 15s, it is "
-           "longer "
-           "where the job's own saves were measured to take longer."},
-          {"kill_wait", Form::duration, FIELD(restart.kill_wait), "0s",
-           "The time between SIGTERM and SIGKILL of whoever runs the job: in a pod its "
-           "terminationGracePeriodSeconds. 0s: AUTOLAUNCH_KILL_WAIT, Slurm's KillWait, or 30s in a "
-           "pod."},
-          {"stop_signal",
-           Form::text,
-           FIELD(restart.stop_signal),
-           "term",
-           "The signal on which the program saves and stops, where it does not stop by itself: usr1 "
-           "for Lightning and submitit. SIGTERM follows when two thirds of the time are over.",
-           {"term", "usr1", "usr2", "int", "hup"}},
-          {"backoff", Form::duration, FIELD(restart.backoff), "0s", "The pause before a restart."},
-          {"on", Form::restart_map, FIELD(restart.on), "",
-           "What follows from a cause (docs/causes.md), such as {network: {window: 5 per 6h, delay: "
-           "10s, backoff: 2}, crash: {budget: 1}, gpu: {action: stop}}."}}};
+          "How long a rank may take to end after SIGTERM, before SIGKILL. Left at 15s, it is "
+          "longer "
+          "where the job's own saves were measured to take longer."},
+         {"kill_wait", Form::duration, FIELD(restart.kill_wait), "0s",
+          "The time between SIGTERM and SIGKILL of whoever runs the job: in a pod its "
+          "terminationGracePeriodSeconds. 0s: AUTOLAUNCH_KILL_WAIT, Slurm's KillWait, or 30s in a "
+          "pod."},
+         {"stop_signal",
+          Form::text,
+          FIELD(restart.stop_signal),
+          "term",
+          "The signal on which the program saves and stops, where it does not stop by itself: usr1 "
+          "for Lightning and submitit. SIGTERM follows when two thirds of the time are over.",
+          {"term", "usr1", "usr2", "int", "hup"}},
+         {"backoff", Form::duration, FIELD(restart.backoff), "0s", "The pause before a restart."},
+         {"hang_after",
+          Form::hang_after,
+          FIELD(restart.hang_after),
+          "auto",
+          "How long a job may stand still (docs/hangs.md) before it is ended, with the cause hang. "
+          "auto: 5m where restarts are wanted and it is sure that nobody will go on, else off. A "
+          "time of your own counts also for ranks that are busy and come to no step.",
+          {},
+          1000},
+         {"on", Form::restart_map, FIELD(restart.on), "",
+          "What follows from a cause (docs/causes.md), such as {network: {window: 5 per 6h, delay: "
+          "10s, backoff: 2}, crash: {budget: 1}, gpu: {action: stop}}."}}};
 }
 
 Key stdio_key() {
@@ -521,6 +530,8 @@ std::string expectation(const Key& key) {
             return "none, all or a rank";
         case Form::preload:
             return "auto, off or a list of Python modules";
+        case Form::hang_after:
+            return "auto, off, or a duration of at least 1s such as 90s, 10m";
         case Form::wrap_map:
             return "a mapping of ranks (all, or such as \"0,3-5\") to command lines";
         case Form::restart_map:

@@ -38,6 +38,7 @@ enum class Form {
     input,           ///< none, all or a rank
     preload,         ///< auto, off or a list of Python modules
     wrap_map,        ///< ranks to a command line
+    hang_after,      ///< auto, off or a duration
     restart_map,     ///< causes to what follows from them
     free_form        ///< the trainer's own
 };
@@ -45,13 +46,14 @@ enum class Form {
 template <class T>
 using FieldOf = T& (*)(JobSpec&);
 /// Where a value goes; monostate: only into the trainer's configuration.
-using Field = std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>,
-                           FieldOf<std::optional<int>>, FieldOf<std::optional<bool>>,
-                           FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
-                           FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
-                           FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>,
-                           FieldOf<StdStreams>, FieldOf<Preflight>, FieldOf<ResourceSpec>,
-                           FieldOf<InputSpec>, FieldOf<PreloadSpec>, FieldOf<RestartRules>>;
+using Field =
+    std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>,
+                 FieldOf<std::optional<int>>, FieldOf<std::optional<bool>>,
+                 FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
+                 FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
+                 FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>,
+                 FieldOf<StdStreams>, FieldOf<Preflight>, FieldOf<ResourceSpec>, FieldOf<InputSpec>,
+                 FieldOf<PreloadSpec>, FieldOf<HangAfter>, FieldOf<RestartRules>>;
 
 struct Key {
     std::string_view name;

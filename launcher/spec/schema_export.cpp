@@ -134,6 +134,12 @@ Json form_schema(const Key& key) {
             // An editor reads `off` as YAML 1.1 does.
             return any_of({{{"enum", Json::array({"auto", "off", false})}}, modules});
         }
+        case Form::hang_after:  // an editor reads `off` as YAML 1.1 does
+            return any_of(
+                {{{"type", "number"}, {"minimum", key.minimum / 1000}},
+                 {{"type", "string"},
+                  {"pattern", R"(^(auto|off|[0-9]+(\.[0-9]*)?|([0-9.]+ *(ms|s|m|h|d) *)+)$)"}},
+                 {{"enum", Json::array({false})}}});
         case Form::wrap_map:
             return scalar_map("^(all|[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*)$");
         case Form::restart_map:

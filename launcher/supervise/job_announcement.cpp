@@ -1,7 +1,9 @@
 #include "supervise/job_announcement.hpp"
 
+#include "causes/stop_cause.hpp"
 #include "plan/granted_otherwise.hpp"
 #include "report/units.hpp"
+#include "restart_policy/hang_limit.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -75,6 +77,28 @@ NodeLost announce_lost(const Roster& roster, int node, const std::string& why,
     for (int rank = roster.first_rank(node); rank < roster.first_rank(node + 1); ++rank)
         lost.ranks.push_back(rank);
     return lost;
+}
+
+JobHung announce_hang(const StandstillNoticed& found, const Roster& roster, const JobSpec& spec) {
+    HangFacts facts{.rank = -1,
+                    .node = {},
+                    .what = "every rank waits for the others",
+                    .evidence = {found.headline},
+                    .sure = found.sure,
+                    .limit = {}};
+    if (!found.ranks.empty()) {
+        int node = static_cast<int>(roster.nodes.size()) - 1;
+        while (node > 0 && roster.first_rank(node) > found.ranks.front())
+            --node;
+        facts.rank = found.ranks.front();
+        facts.node = roster.nodes.at(static_cast<std::size_t>(node)).name;
+        facts.what = found.lines.front();
+    }
+    facts.evidence.insert(facts.evidence.end(), found.flight.begin(), found.flight.end());
+    if (const auto limit = hang_limit(spec))
+        facts.limit = format_duration(limit->after) + " without a step (restart.hang_after" +
+                      (limit->told ? ")" : ": auto)");
+    return {.found = found, .record = judge_hang(facts), .stacks = {}};
 }
 
 Happening announce_change(const std::optional<std::chrono::system_clock::time_point>& ends_at,

@@ -21,6 +21,9 @@ inline constexpr char kParentGoneReason[] =
     "the process that started autolaunch there (under Slurm, slurmstepd) was killed or has ended: "
     "nobody waits for that node any more";
 
+/// A standstill for which the generation is ended; what follows is filled in at its end. Pure.
+JobHung announce_hang(const StandstillNoticed& found, const Roster& roster, const JobSpec& spec);
+
 /// The allocation ends at another time than was told before. Reads the clock.
 Happening announce_change(const std::optional<std::chrono::system_clock::time_point>& ends_at,
                           std::chrono::minutes over_time);

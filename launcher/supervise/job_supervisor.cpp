@@ -7,6 +7,7 @@
 #include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
+#include "restart_policy/hang_limit.hpp"
 #include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
 #include "supervise/stop_grace.hpp"
@@ -94,7 +95,10 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
           [this](const FlightFindings& found) {
               report(FlightShown{.reason = "SIGUSR2", .lines = found.lines, .path = found.path});
           }),
-      standstill_(io, head_, flight_, [this](Happening what) { report(std::move(what)); }),
+      standstill_(
+          io, head_, flight_, hang_limit(plan.spec),
+          [this](Happening what) { report(std::move(what)); },
+          [this](const StandstillNoticed& found) { on_hang(found); }),
       generation_number_(first_generation),
       restart_book_(plan),
       warnings_(plan.warnings) {
@@ -152,6 +156,8 @@ void JobSupervisor::start_generation() {
     kill_sent_ = false;
     ended_by_.reset();
     next_.reset();
+    hang_.reset();
+    stacks_.clear();
     store_ = {};  // its port is free before the next one is taken
     flight_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()),
                              plan_.world_size);
@@ -440,6 +446,37 @@ void JobSupervisor::on(int node, control::StacksWritten&& written) {
                            .node = roster_.nodes.size() > 1 ? name_of(node) : std::string(),
                            .path = written.path,
                            .problem = written.problem});
+    if (!written.path.empty())
+        stacks_.push_back(written.path);
+    standstill_.heard(written);
+}
+
+// As a failure: all ranks are stopped, and the policy of its cause decides what follows.
+void JobSupervisor::on_hang(const StandstillNoticed& found) {
+    if (state_ != JobState::running)
+        return;
+    hang_ = announce_hang(found, roster_, plan_.spec);
+    ended_by_ = hang_->record;
+    failed_at_ = steady_clock::now();
+    stop_reason_ = "the job stands still";
+    dispatch(event_of(*ended_by_));
+}
+
+void JobSupervisor::report_hang() {
+    const auto ends = tally_->ends_but(std::nullopt);
+    hang_->record = *ended_by_;
+    hang_->stacks = stacks_;
+    hang_->stopped = static_cast<int>(ends.size());
+    hang_->stopped_in = between(failed_at_, tally_->last_end());
+    hang_->checkpoint_step = checkpoint_step_;
+    if (state_ == JobState::restarting)
+        hang_->restart_number = restarts_ + 1;
+    hang_->restart_account = next_->account;
+    hang_->restart_delay = next_->delay;
+    hang_->no_restart = next_->why;
+    if (next_->action == RestartAction::restart && !hang_->restart_number)
+        hang_->no_restart = lost_node_.empty() ? "the job was stopped first" : stop_reason_;
+    report(*hang_);
 }
 
 void JobSupervisor::on(int, control::InputSpent&&) { input_spent_ = true; }
@@ -522,9 +559,11 @@ void JobSupervisor::end_generation() {
         checkpoint_step_ = tally_->checkpoint_step();
     show_warnings();
     report_lost();
-    if (ended_by_)  // a rank could not be started
+    if (ended_by_)  // a rank could not be started, or the job stood still
         settle(*ended_by_);
-    if (tally_->first_failure())
+    if (hang_)
+        report_hang();
+    else if (tally_->first_failure())
         report_failure();
     // A lost node takes its ranks along, and theirs; else a failure came before a stop.
     if (!lost_node_.empty() || !ended_by_)

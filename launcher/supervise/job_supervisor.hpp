@@ -89,6 +89,8 @@ private:
     bool settles_before(void (JobSupervisor::*next)());
     void end_generation();
     void report_failure();
+    void on_hang(const StandstillNoticed& found);
+    void report_hang();
     void report_end();
     void note_end();
     void report_end_before_start();
@@ -147,6 +149,8 @@ private:
     std::optional<int> stop_signal_;
     std::string lost_node_, why_lost_;
     std::optional<int> keeper_gone_of_;  ///< the node where nobody waits for the agent any more
+    std::optional<JobHung> hang_;        ///< this generation is ended for it
+    std::vector<std::string> stacks_;    ///< files of this generation's StacksWritten
     bool hung_ = false;                  ///< processes of this generation do not end
     std::optional<std::chrono::seconds> time_left_at_stop_;  ///< of the allocation
     std::optional<StopKnown> why_asked_;                     ///< to stop, by the scheduler's word

@@ -3,6 +3,7 @@
 #include "base/deadline.hpp"
 #include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "restart_policy/hang_limit.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/node_reports.hpp"
 #include "supervise/stop_grace.hpp"
@@ -42,6 +43,11 @@ std::uint64_t microseconds_since(steady_clock::time_point start) {
         std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
 }
 
+std::optional<std::chrono::milliseconds> told_limit(const JobSpec& spec) {
+    const auto limit = hang_limit(spec);
+    return limit && limit->told ? std::optional(limit->after) : std::nullopt;
+}
+
 // Also while the machine sleeps, which steady_clock leaves out.
 std::chrono::nanoseconds time_since_boot() {
     timespec now{};
@@ -68,7 +74,7 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
           node.io, [this] { return awaited_ranks(); },
           [this](const std::string& text) { report(WarningRaised{text}); }),
       standstill_(
-          node.io, node.plan.run_dir, [this] { return ranks_there(); },
+          node.io, node.plan.run_dir, told_limit(node.plan.spec), [this] { return ranks_there(); },
           [this](control::Report&& told) { node_.member.report(std::move(told)); }),
       grace_(node.plan.spec.restart.grace_period) {
     if (keeper_gone)

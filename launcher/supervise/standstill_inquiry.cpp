@@ -11,13 +11,20 @@ namespace {
 
 constexpr std::chrono::milliseconds kLeastWait{1000};  // shorter calls may be many that pass
 constexpr std::size_t kMostStacks = 4;
+constexpr auto kStacksTime = std::chrono::seconds(10);
 constexpr auto kAnswerTime = std::chrono::seconds(4);  // one of them passes between a node's looks
 
 }  // namespace
 
 StandstillInquiry::StandstillInquiry(asio::io_context& io, Head& head, FlightInquiry& flight,
-                                     Report report)
-    : head_(head), flight_(flight), report_(std::move(report)), timer_(io) {}
+                                     std::optional<HangLimit> limit, Report report, End end)
+    : head_(head),
+      flight_(flight),
+      limit_(limit),
+      report_(std::move(report)),
+      end_(std::move(end)),
+      timer_(io),
+      stacks_timer_(io) {}
 
 void StandstillInquiry::begin_generation(int generation, int node_count) {
     stop();
@@ -29,9 +36,12 @@ void StandstillInquiry::begin_generation(int generation, int node_count) {
 
 void StandstillInquiry::stop() {
     timer_.cancel();
+    stacks_timer_.cancel();
     overdue_nodes_.clear();
     missing_.clear();
-    is_asking_ = is_named_ = false;
+    stacks_missing_.clear();
+    ending_.reset();
+    is_asking_ = is_named_ = stacks_wanted_ = false;
 }
 
 void StandstillInquiry::overdue(int node, const control::StepsOverdue& overdue) {
@@ -40,14 +50,19 @@ void StandstillInquiry::overdue(int node, const control::StepsOverdue& overdue) 
     overdue_nodes_.insert(node);
     overdue_ = {overdue.rank, overdue.silence, overdue.usual, overdue.far};
     since_ = Clock::now() - overdue.silence;
-    if (!is_named_ && !is_asking_)
+    const bool may_end = limit_ && !ending_ && overdue.silence >= limit_->after;
+    if (!is_asking_ && (!is_named_ || may_end))
         ask();
 }
 
 void StandstillInquiry::again(int node, const control::StepsAgain& again) {
     if (again.generation != generation_ || overdue_nodes_.erase(node) == 0)
         return;
-    if (!overdue_nodes_.empty() || !std::exchange(is_named_, false))
+    if (!overdue_nodes_.empty())
+        return;
+    ending_.reset();
+    stacks_wanted_ = false;
+    if (!std::exchange(is_named_, false))
         return;
     report_(StandstillOver{
         .lasted = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_)});
@@ -107,24 +122,63 @@ void StandstillInquiry::judge(std::vector<flight::RecordedRank>&& ranks) {
          .silent_nodes = silent_nodes_});
     if (!found.sure && !overdue_.far)
         return;
-    is_named_ = true;
+    const bool ends = limit_ && ends_generation(found, overdue_, limit_->after, limit_->told);
+    if (is_named_ && !ends)
+        return;
+    StandstillNoticed noticed = describe(found, picture);
+    if (!std::exchange(is_named_, true))
+        report_(noticed);
+    if (found.sure || ends)  // a debugger would stop a rank that works
+        want_stacks(found.ranks);
+    if (ends)
+        end_when_written(std::move(noticed));
+}
+
+StandstillNoticed StandstillInquiry::describe(const Standstill& found,
+                                              const FlightPicture& picture) {
     FlightFindings flight;
     if (!picture.groups.empty())
         flight = flight_.write_picture(picture, found.headline);
-    report_(StandstillNoticed{.headline = found.headline,
-                              .silence = overdue_.silence,
-                              .usual = overdue_.usual,
-                              .sure = found.sure,
-                              .ranks = found.ranks,
-                              .lines = found.lines,
-                              .flight = std::move(flight.lines),
-                              .path = std::move(flight.path)});
-    if (!found.sure)
-        return;  // a debugger would stop a rank that works
-    std::vector<int> ranks_shown(
-        found.ranks.begin(), found.ranks.begin() + static_cast<std::ptrdiff_t>(
-                                                       std::min(found.ranks.size(), kMostStacks)));
-    head_.command(control::WriteStacks{generation_, std::move(ranks_shown)});
+    return {.headline = found.headline,
+            .silence = overdue_.silence,
+            .usual = overdue_.usual,
+            .sure = found.sure,
+            .ranks = found.ranks,
+            .lines = found.lines,
+            .flight = std::move(flight.lines),
+            .path = std::move(flight.path)};
+}
+
+void StandstillInquiry::want_stacks(const std::vector<int>& ranks) {
+    if (std::exchange(stacks_wanted_, true) || ranks.empty())
+        return;
+    const auto end =
+        ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kMostStacks));
+    stacks_missing_ = {ranks.begin(), end};
+    head_.command(control::WriteStacks{generation_, std::vector<int>(ranks.begin(), end)});
+}
+
+void StandstillInquiry::heard(const control::StacksWritten& written) {
+    if (written.generation == generation_ && stacks_missing_.erase(written.rank) > 0 &&
+        stacks_missing_.empty())
+        end();
+}
+
+void StandstillInquiry::end_when_written(StandstillNoticed&& found) {
+    ending_ = std::move(found);
+    if (stacks_missing_.empty())
+        return end();
+    stacks_timer_.expires_after(kStacksTime);
+    stacks_timer_.async_wait([this](const std::error_code& error) {
+        if (!error)
+            end();
+    });
+}
+
+void StandstillInquiry::end() {
+    stacks_timer_.cancel();
+    if (const auto found = std::exchange(ending_, std::nullopt))
+        end_(*found);
 }
 
 }  // namespace autolaunch::launcher

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 namespace autolaunch::launcher {
@@ -15,6 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{200};
+constexpr milliseconds kLongestGap{2000};
 constexpr milliseconds kBetweenLooks{1000};
 constexpr milliseconds kTellAgain{5000};
 constexpr std::size_t kLongestText = 200;
@@ -22,8 +24,9 @@ constexpr std::size_t kLongestText = 200;
 }  // namespace
 
 StandstillWatch::StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
-                                 Ranks ranks, Tell tell)
-    : ranks_(std::move(ranks)),
+                                 std::optional<milliseconds> told, Ranks ranks, Tell tell)
+    : told_(told),
+      ranks_(std::move(ranks)),
       tell_(std::move(tell)),
       look_timer_(io),
       answer_timer_(io),
@@ -35,21 +38,24 @@ void StandstillWatch::begin_generation(int generation) {
     stop();
     generation_ = generation;
     pace_ = {};
+    is_on_ = true;
+    if (told_)
+        pace_.tell_limit(*told_);
 }
 
 void StandstillWatch::stop() {
     look_timer_.cancel();
     answer_timer_.cancel();
     stacks_.stop();
-    is_overdue_ = was_far_ = false;
+    is_on_ = is_overdue_ = was_far_ = false;
+    looked_at_ = {};
 }
 
 void StandstillWatch::note(const Happening& happening) {
     const auto now = steady_clock::now();
     if (const auto* step = std::get_if<StepReported>(&happening)) {
-        const bool was_known = pace_.known() >= StepWatch::kLeastSteps;
         pace_.step(step->rank, now);
-        if (is_overdue_ || (!was_known && pace_.known() >= StepWatch::kLeastSteps))
+        if (is_on_ && (is_overdue_ || looked_at_ == StepWatch::Moment{}))
             look();
     } else if (const auto* saved = std::get_if<CheckpointPublished>(&happening)) {
         pace_.alive(saved->rank, now);
@@ -64,9 +70,14 @@ void StandstillWatch::phase(int rank, bool begins) {
     pace_.phase(rank, begins, steady_clock::now());
 }
 
-// What is overdue is told at once, then every 5 s, so that the head looks again.
+// What is overdue is told at once, then every 5 s, so that the head looks again. Where nobody
+// looked for long, the agent was stopped or had no CPU, and so perhaps its ranks.
 void StandstillWatch::look() {
     const auto now = steady_clock::now();
+    const auto before = std::exchange(looked_at_, now);
+    const auto gap = std::chrono::duration_cast<milliseconds>(now - before);
+    if (before != StepWatch::Moment{} && gap > kLongestGap)
+        pace_.forgive(gap);
     const auto overdue = pace_.look(now);
     if (overdue) {
         const bool is_news = !is_overdue_ || (overdue->far && !was_far_);

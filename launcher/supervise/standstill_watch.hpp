@@ -8,8 +8,10 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,8 +26,9 @@ public:
     using Ranks = std::function<std::vector<std::pair<int, pid_t>>()>;  ///< that are there
     using Tell = std::function<void(control::Report&&)>;
 
-    StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir, Ranks ranks,
-                    Tell tell);
+    /// `told`: a limit by the user's word.
+    StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
+                    std::optional<std::chrono::milliseconds> told, Ranks ranks, Tell tell);
 
     void begin_generation(int generation);
     void note(const Happening& happening);
@@ -40,14 +43,15 @@ private:
     void look();
     void answer();
 
+    const std::optional<std::chrono::milliseconds> told_;
     Ranks ranks_;
     Tell tell_;
     asio::steady_timer look_timer_, answer_timer_;
     StepWatch pace_;
     RankStacks stacks_;
     int generation_ = 0;
-    bool is_overdue_ = false, was_far_ = false;
-    StepWatch::Moment told_at_{};
+    bool is_on_ = false, is_overdue_ = false, was_far_ = false;
+    StepWatch::Moment told_at_{}, looked_at_{};
     control::AskActivity asked_;
     std::vector<std::pair<std::pair<int, pid_t>, ActivityLook>> first_looks_;
 };

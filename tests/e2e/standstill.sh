@@ -6,8 +6,8 @@ ranks="$AUTOLAUNCH_BINARY_DIR/tests/integration/flight_rank"
 [ -x "$ranks" ] || fail "flight_rank is not built"
 
 declare -A job
-launch() { # NAME MODE: in the background
-    "$AUTOLAUNCH" --nproc-per-node 3 --log-dir "$1" "$ranks" "$2" "$work/$1.go" >"$1.out.log" 2>"$1.log" </dev/null &
+launch() { # NAME MODE [OPTION...]: in the background
+    "$AUTOLAUNCH" --nproc-per-node 3 --log-dir "$1" "${@:3}" -- "$ranks" "$2" "$work/$1.go" >"$1.out.log" 2>"$1.log" </dev/null &
     job[$1]=$!
 }
 noticed() { grep -q '"event":"standstill"' "$1/events.jsonl" 2>/dev/null; }
@@ -19,7 +19,10 @@ ends_well() {
     expect "exit code of $1" 0 $?
 }
 
+printf 'trainer: {command: [x]}\nrestart: {max_restarts: 1, hang_after: 2s}\n' >ended.yaml
 launch sleeps train
+launch again once -c ended.yaml
+launch forever work -c ended.yaml restart.max_restarts=0
 launch works work
 launch stopped train
 touch short.go
@@ -51,6 +54,21 @@ else
     echo "not tried: stacks, for neither eu-stack nor gdb is installed"
     contains "why there is no stack" sleeps.log "neither eu-stack nor gdb is installed"
 fi
+wait "${job[again]}"
+expect "exit code of a job that is restarted after a hang" 0 $?
+contains "the screen of a hang" again.log "rank 2 (pid $(pid_of again 2)) sleeps, and the job stands still: no step for "
+contains "its cause" again.log "cause: hang, certain · ended after 2.0 s without a step (restart.hang_after)"
+contains "its account" again.log "restart for hang, 1 of 3 in 6 h: no checkpoint was reported"
+contains "its threads, before it was ended" again.log "where its threads are: less "
+contains "the event of a hang" again/events.jsonl '"event":"job_hung"'
+contains "why it ended" again/events.jsonl '"next":"restart","cause":"hang","certainty":"certain","rank":2'
+"$AUTOLAUNCH" report again >report.log 2>&1 || fail "the report of a hang"
+contains "the report" report.log "the job stood still  [hang, certain]"
+grep -q "generation 1 ended" report.log && fail "a good end is no failure"
+wait "${job[forever]}"
+expect "exit code of a hang without restarts" 124 $?
+contains "a rank that computes for ever" forever.log "cause: hang, likely"
+
 ends_well sleeps
 contains "the end of it" sleeps.log "the job goes on, after "
 contains "its event" sleeps/events.jsonl '"event":"standstill_over","lasted_seconds":'

@@ -6,6 +6,7 @@
 //     flight_rank timeout GO     … and nobody waits longer than a second
 //     flight_rank train GO       … after 12 steps, and 3 more follow
 //     flight_rank work GO        … the same, but meanwhile it computes
+//     flight_rank once GO        … the same, but in the first generation alone
 //     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be on
 //     several nodes
 #include "flight/flight_recorder.hpp"
@@ -77,7 +78,8 @@ void train(Session& session, const std::string& mode, const std::string& go) {
     say_ready();
     for (int step = 0; step < kSteps; ++step) {
         std::this_thread::sleep_for(50ms);
-        if (step == kStandsBefore && session.rank() == world.size() - 1)
+        const bool stands = mode != "once" || session.info().generation == 0;
+        if (stands && step == kStandsBefore && session.rank() == world.size() - 1)
             mode == "work" ? compute_until(go) : wait_for(go, 500ms);
         world.all_reduce(std::span<float>(values)).wait();
         StepReport report;
@@ -121,7 +123,7 @@ int main(int argc, char** argv) {
         Session session = Session::from_environment();
         if (mode == "pretend") {
             pretend(session, argv[2]);
-        } else if (mode == "train" || mode == "work") {
+        } else if (mode == "train" || mode == "work" || mode == "once") {
             train(session, mode, argv[2]);
         } else {
             meet(session, mode, argv[2]);

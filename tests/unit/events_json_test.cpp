@@ -133,6 +133,13 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(RankSignalled{4, 15})["event"] == "rank_signalled");
     CHECK(parsed(NodeLost{.node = "node2", .ranks = {8, 9}, .why = "w"})["ranks"] ==
           std::vector{8, 9});
+    JobHung hung;
+    hung.found.headline = "no step";
+    hung.found.ranks = {2};
+    CHECK(parsed(hung)["event"] == "job_hung");
+    CHECK(parsed(hung)["what"] == "no step");
+    CHECK(parsed(hung)["ranks"] == std::vector{2});
+    CHECK_FALSE(parsed(hung).contains("restart_number"));
     CHECK(parsed(HeadLost{"node1", "w"})["node"] == "node1");
     CHECK(parsed(SpawnFailed{1, "what", "hint"})["hint"] == "hint");
     CHECK(parsed(WarningRaised{"w"})["event"] == "warning");

@@ -270,12 +270,49 @@ TEST_CASE("restarts that are used up, and a restart without a checkpoint") {
                       "it goes on") != std::string::npos);
     failure.restart_account = "for network, 2 of 5 in 6 h";
     failure.restart_delay = 10s;
-    CHECK(screen_of(failure, {}).find("restart for network, 2 of 5 in 6 h in 10 s: no checkpoint") !=
-          std::string::npos);
+    CHECK(
+        screen_of(failure, {}).find("restart for network, 2 of 5 in 6 h in 10 s: no checkpoint") !=
+        std::string::npos);
     failure.restart_number.reset();
     failure.no_restart = "all 3 restarts are used up";
     CHECK(screen_of(failure, {}).find("    no restart: all 3 restarts are used up\n") !=
           std::string::npos);
+}
+
+TEST_CASE("a job that stood still, and was ended") {
+    JobHung hung;
+    hung.found = {.headline = "no step for 12.4 s, where one takes 0.3 s",
+                  .ranks = {37},
+                  .lines = {"rank 37 (pid 8123) reads /data/7", "rank 38 (pid 8124) \033[2Jsleeps"},
+                  .flight = {"ranks 0-36 wait in all_reduce #4 for 12 s"},
+                  .path = "r/flight-1.json"};
+    hung.record.cause = Cause::hang;
+    hung.record.certainty = Certainty::certain;
+    hung.record.what = hung.found.lines.front();
+    hung.record.remedy = "ended after 10 s without a step (restart.hang_after)";
+    hung.stacks = {"r/stacks-rank-37.txt"};
+    hung.stopped = 64;
+    hung.stopped_in = 9ms;
+    hung.restart_number = 1;
+    hung.restart_account = "for hang, 1 of 3 in 6 h";
+    hung.checkpoint_step = 400;
+    CHECK(failure_screen(hung, TextStyle{}) == R"(
+✗ rank 37 (pid 8123) reads /data/7, and the job stands still: no step for 12.4 s, where one takes 0.3 s
+      rank 38 (pid 8124) sleeps
+      ranks 0-36 wait in all_reduce #4 for 12 s
+      all of it: r/flight-1.json
+    where its threads are: less r/stacks-rank-37.txt
+    cause: hang, certain · ended after 10 s without a step (restart.hang_after)
+    64 ranks were stopped in 9 ms
+    restart for hang, 1 of 3 in 6 h from the checkpoint of step 400 …
+)");
+    hung.found.lines.clear();
+    hung.record.what = "every rank waits for the others";
+    hung.restart_number.reset();
+    hung.no_restart = "hang stops the job";
+    const std::string all = failure_screen(hung, TextStyle{});
+    CHECK(all.starts_with("\n✗ every rank waits for the others: no step for 12.4 s, "));
+    CHECK(all.find("    no restart: hang stops the job\n") != std::string::npos);
 }
 
 TEST_CASE("a node that was lost, with its ranks") {

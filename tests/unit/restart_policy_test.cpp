@@ -1,6 +1,7 @@
 // What follows from how a generation ended.
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/decision.hpp"
+#include "restart_policy/hang_limit.hpp"
 #include "spec/restart_rules.hpp"
 
 #include <doctest/doctest.h>
@@ -149,6 +150,37 @@ TEST_CASE("an action of the spec is taken, within its budget") {
     CHECK(job.ends(Cause::gpu, 2).why == "the 1 restarts for gpu are used up");
     CHECK(job.ends(Cause::crash, 2).why == "crash stops the job");
     CHECK(job.ends(Cause::node_lost, 2).action == RestartAction::requeue);
+}
+
+TEST_CASE("a hang has an account of its own, and the same one at the same step is a mistake") {
+    Job job(spec_of(1));
+    CHECK(job.ends(Cause::crash, 1).action == RestartAction::restart);
+    for (int step = 2; step < 5; ++step) {
+        const Decision decision = job.ends(Cause::hang, step);
+        CHECK(restarts(decision));
+        CHECK_FALSE(decision.counted);
+    }
+    CHECK(job.ends(Cause::hang, 5).why == "3 restarts for hang in 6 h are used up");
+    Job alike(spec_of(3));
+    CHECK(restarts(alike.ends(Cause::hang, 7, "rank 3 (pid 99) sleeps")));
+    CHECK(alike.ends(Cause::hang, 7, "rank 3 (pid 1234) sleeps").why.starts_with("failed at step"));
+}
+
+TEST_CASE("a job that stands still is ended where restarts are wanted, or a time was said") {
+    JobSpec spec;
+    CHECK_FALSE(hang_limit(spec));
+    CHECK(describe_hang_limit(spec).find("no restarts are wanted") != std::string::npos);
+    spec.restart.max_restarts = 1;
+    CHECK(hang_limit(spec) == HangLimit{.after = 5min, .told = false});
+    spec.restart.hang_after = {.automatic = false, .after = {}};
+    CHECK_FALSE(hang_limit(spec));
+    CHECK(describe_hang_limit(spec).find("is off") != std::string::npos);
+    spec.restart.hang_after.after = 90s;
+    spec.restart.max_restarts = 0;
+    CHECK(hang_limit(spec) == HangLimit{.after = 90s, .told = true});
+    CHECK(describe_hang_limit(spec) == "ended after 90 s without a step (restart.hang_after)");
+    spec.debug_rank = 0;
+    CHECK_FALSE(hang_limit(spec));
 }
 
 TEST_CASE("the policy as a table names each cause once") {

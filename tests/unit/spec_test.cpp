@@ -545,6 +545,17 @@ TEST_CASE("trainer.preload is a word or a list of modules") {
         CHECK_MESSAGE(lines_of(preload(wrong)).size() == 1, wrong);
 }
 
+TEST_CASE("restart.hang_after is a word or a duration") {
+    const auto hang = [](const std::string& value) {
+        return load_text("trainer: {command: [a]}\nrestart: {hang_after: " + value + "}");
+    };
+    CHECK(hang("auto").spec.restart.hang_after == HangAfter{});
+    CHECK(hang("off").spec.restart.hang_after == HangAfter{.automatic = false, .after = {}});
+    CHECK(hang("90s").spec.restart.hang_after == HangAfter{.automatic = false, .after = 90s});
+    for (const char* wrong : {"soon", "0", "500ms", "[1]", "-3"})
+        CHECK_MESSAGE(contains(only_line(hang(wrong)), "expected auto, off, or a duration"), wrong);
+}
+
 TEST_CASE("includes that cannot work are errors, not hangs") {
     const SpecFiles files;
     files.write("a.yaml", "include: b.yaml\n");

@@ -159,9 +159,63 @@ TEST_CASE("work is CPU time and bytes; a watchdog's glances are none") {
     CHECK(compare_looks(first, after(0, 0), 'D').doing == Doing::blocked);
     CHECK(compare_looks(first, after(0, 1 << 20), 'D').doing == Doing::working);
     CHECK(compare_looks(first, after(0, 0), 'T').doing == Doing::stopped);
-    CHECK(compare_looks(first, after(0, 0), 't').doing == Doing::stopped);
+    CHECK(compare_looks(first, after(0, 0), 't').doing == Doing::traced);
     // A child ended between the looks, and took its time along.
     CHECK(compare_looks(after(900, 1 << 20), first, 'S').cpu_percent == 0);
+}
+
+TEST_CASE("by a limit of ours a job is ended when that is sure, far, and nobody's wish") {
+    const auto facts = facts_of({does(0, Doing::working), does(1, Doing::still)}, {0});
+    auto overdue = facts.overdue;
+    const auto ends = [&](const Standstill& found, bool told = false) {
+        return ends_generation(found, overdue, seconds(300), told);
+    };
+    const auto sure = judge_standstill(facts);
+    overdue.far = true;
+    overdue.silence = seconds(299);
+    CHECK_FALSE(ends(sure));
+    CHECK_FALSE(ends(sure, true));
+    overdue.silence = seconds(300);
+    CHECK(ends(sure));
+    overdue.far = false;
+    CHECK_FALSE(ends(sure));
+    overdue.far = true;
+    const auto works = judge_standstill(facts_of({does(1, Doing::working)}, {}));
+    CHECK_FALSE(ends(works));
+    CHECK(ends(works, true));
+    auto held = facts_of({does(1, Doing::stopped)}, {});
+    CHECK(judge_standstill(held).sure);
+    CHECK_FALSE(ends(judge_standstill(held)));
+    CHECK(ends(judge_standstill(held), true));
+    held.activities = {does(1, Doing::traced)};
+    CHECK(judge_standstill(held).sure);
+    CHECK_FALSE(ends(judge_standstill(held), true));
+}
+
+TEST_CASE("a limit that was told counts from the first step on, and however long steps take") {
+    StepWatch watch;
+    watch.tell_limit(seconds(30));
+    CHECK_FALSE(watch.look(kStart + hours(1)));  // it may load and compile
+    watch.step(0, kStart + hours(1));
+    CHECK_FALSE(watch.look(kStart + hours(1) + seconds(30)));
+    const auto overdue = watch.look(kStart + hours(1) + seconds(31));
+    REQUIRE(overdue);
+    CHECK(overdue->far);
+    CHECK(judge_standstill({.overdue = *overdue, .activities = {}}).headline ==
+          "no step for 31.0 s");
+    auto slow = watch_of(20, seconds(20));
+    slow.tell_limit(seconds(30));
+    CHECK(slow.look(kStart + seconds(400 + 31))->far);
+    slow.phase(0, true, kStart + seconds(401));
+    CHECK_FALSE(slow.look(kStart + hours(2)));
+}
+
+TEST_CASE("time in which nobody looked is no silence") {
+    auto watch = watch_of(20, seconds(1));
+    watch.forgive(hours(1));  // the agent was stopped
+    CHECK_FALSE(watch.look(kStart + hours(1) + seconds(20)));
+    watch.step(0, kStart + hours(1) + seconds(21));
+    CHECK(watch.near_limit() == milliseconds(3500));
 }
 
 // An agent looks every 200 ms; what is overdue is judged by what the ranks do then. Evaluations,
