@@ -155,6 +155,9 @@ def from_elsewhere(names):
     site = sys.modules.get("site")
     if site is not None and getattr(site, "ENABLE_USER_SITE", False):
         roots.add(os.path.realpath(site.getusersitepackages()))
+    ours = getattr(sys.modules.get("autolaunch._rank_session"), "__file__", None)
+    if ours:  # it connects at its first call, which is the rank's
+        roots.add(os.path.realpath(os.path.dirname(ours)))
     for name in names:
         file = getattr(sys.modules.get(name), "__file__", None)
         if not file or not os.path.isabs(file):  # made by a module, as torch.classes

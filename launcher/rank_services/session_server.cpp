@@ -234,6 +234,10 @@ void SessionServer::Impl::take_lines(const ConnectionPtr& connection) {
             if (connection->file)
                 recorder->file = std::make_shared<UniqueFd>(std::move(connection->file));
         }
+        if (auto* const stacks = std::get_if<session::PythonStacks>(&*message)) {
+            if (connection->file)
+                stacks->file = std::make_shared<UniqueFd>(std::move(connection->file));
+        }
         if (auto* const asked = std::get_if<session::MemoryAsked>(&*message))
             asked->answer = [this, connection](const session::MemoryAnswer& answer, int file) {
                 send_whole(connection, session::format(answer), file);

@@ -9,6 +9,7 @@
 #include "input/job_input.hpp"
 #include "plan/job_shape.hpp"
 #include "pmi/mpi_linkage.hpp"
+#include "python_module/plan_python_module.hpp"
 #include "python_start/plan_preload.hpp"
 #include "rank_services/coordinator.hpp"
 #include "rank_services/socket_directory.hpp"
@@ -87,6 +88,7 @@ Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
         make_plan(spec, allocation, topology, joined.roster, environment, current_folder(), nccl);
     plan_mpi(plan, environment);
     plan_output(plan, environment);
+    plan_python_module(plan, environment);
     plan_preload(plan, environment);
     check_input(plan, allocation.tasks_on_node.value_or(1) > 1);
     RunDirectory run_dir(plan);
@@ -137,6 +139,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
                                 read_nccl_site(spec, environment, topology));
     plan_mpi(plan, environment);
     plan_output(plan, environment);
+    plan_python_module(plan, environment);
     plan_preload(plan, environment);
     if (plan.uncompared_time_limit)
         plan.warnings.push_back(

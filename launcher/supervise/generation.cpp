@@ -650,6 +650,8 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
     } else if (const auto* phase = std::get_if<session::Phase>(&message)) {
         rank->set_phase(phase->name.substr(0, kMostPhaseBytes));
         callbacks_.phase(peer.rank, !phase->name.empty());
+    } else if (const auto* stacks = std::get_if<session::PythonStacks>(&message)) {
+        callbacks_.stacks(peer, *stacks);
     } else if (const auto* recorder = std::get_if<session::Recorder>(&message)) {
         recorders_.take(peer.rank, recorder->file);
     } else if (const auto* asked = std::get_if<session::MemoryAsked>(&message)) {

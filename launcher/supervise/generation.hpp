@@ -73,6 +73,7 @@ public:
         std::function<void(Happening)> report;
         std::function<void()> rank_ended;
         std::function<void(int rank, bool begins)> phase;
+        std::function<void(const SessionPeer& peer, const session::PythonStacks& stacks)> stacks;
     };
 
     /// Opens the sockets. Throws Error.

@@ -264,7 +264,11 @@ std::unique_ptr<Generation> NodeSupervisor::make_generation() {
         Generation::Callbacks{
             .report = [this](Happening happening) { report(std::move(happening)); },
             .rank_ended = [this] { on_rank_ended(); },
-            .phase = [this](int rank, bool begins) { standstill_.phase(rank, begins); }});
+            .phase = [this](int rank, bool begins) { standstill_.phase(rank, begins); },
+            .stacks =
+                [this](const SessionPeer& peer, const session::PythonStacks& stacks) {
+                    standstill_.can_tell_stacks(peer.rank, peer.kernel_pid, stacks);
+                }});
 }
 
 void NodeSupervisor::cannot_start(const Error& error) {

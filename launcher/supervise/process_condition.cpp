@@ -5,6 +5,8 @@
 
 #include <autolaunch/error.hpp>
 
+#include <cstdlib>
+
 namespace autolaunch::launcher {
 
 namespace {
@@ -53,6 +55,13 @@ std::string process_condition(pid_t pid) {
                                    ? std::string()
                                    : std::string(trim(read_of_process(traced_by, "comm")));
     return process_condition(status, tracer, std::string(trim(read_of_process(number, "wchan"))));
+}
+
+bool has_handler(pid_t pid, int signal) {
+    const std::string status = read_of_process(std::to_string(pid), "status");
+    const unsigned long long caught =
+        std::strtoull(status_field(status, "SigCgt").c_str(), nullptr, 16);
+    return (caught >> (signal - 1) & 1) != 0;
 }
 
 }  // namespace autolaunch::launcher

@@ -15,4 +15,7 @@ std::string process_condition(pid_t pid);
 std::string process_condition(std::string_view status, const std::string& tracer,
                               const std::string& kernel_function);
 
+/// Whether the process catches the signal by a function of its own. Reads /proc.
+bool has_handler(pid_t pid, int signal);
+
 }  // namespace autolaunch::launcher

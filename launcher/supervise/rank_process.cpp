@@ -1,13 +1,11 @@
 #include "supervise/rank_process.hpp"
 
-#include "base/file_io.hpp"
 #include "spawn/process_tree.hpp"
+#include "supervise/process_condition.hpp"
 
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
-#include <string>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -18,19 +16,6 @@ bool was_asked_to_stop(RankState state) {
     return state == RankState::finishing || state == RankState::saving ||
            state == RankState::interrupted || state == RankState::stopping ||
            state == RankState::killed;
-}
-
-bool has_handler(pid_t pid, int signal) {
-    try {
-        const std::string status = read_file("/proc/" + std::to_string(pid) + "/status");
-        const auto at = status.find("\nSigCgt:");
-        if (at == std::string::npos)
-            return false;
-        const unsigned long long caught = std::strtoull(status.c_str() + at + 8, nullptr, 16);
-        return (caught >> (signal - 1) & 1) != 0;
-    } catch (const Error&) {
-        return false;  // it is gone
-    }
 }
 
 }  // namespace

@@ -3,15 +3,19 @@
 #include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
+#include "supervise/process_condition.hpp"
 #include "supervise/rank_look.hpp"
 
 #include <autolaunch/error.hpp>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
@@ -25,6 +29,9 @@ namespace fs = std::filesystem;
 
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr std::size_t kMostThreads = 256;
+constexpr auto kPythonLook = std::chrono::milliseconds(50);
+constexpr int kPythonLooks = 40;  // 2 s
+constexpr std::size_t kMostPythonBytes = std::size_t{1} << 20;
 
 bool is_installed(const std::string& program) {
     const char* const path = std::getenv("PATH");
@@ -52,6 +59,18 @@ std::vector<std::string> debugger_for(pid_t pid) {
     return {};
 }
 
+std::size_t bytes_in(const UniqueFd& file) {
+    struct stat status {};
+    return ::fstat(file.get(), &status) == 0 ? static_cast<std::size_t>(status.st_size) : 0;
+}
+
+std::string read_python(const UniqueFd& file, std::size_t bytes) {
+    std::string text(std::min(bytes, kMostPythonBytes), '\0');
+    const ssize_t count = ::pread(file.get(), text.data(), text.size(), 0);
+    text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+    return text;
+}
+
 }  // namespace
 
 std::string thread_table(pid_t pid) {
@@ -67,7 +86,19 @@ std::string thread_table(pid_t pid) {
 
 RankStacks::RankStacks(asio::io_context& io, fs::path run_dir,
                        std::function<void(const Written&)> written)
-    : run_dir_(std::move(run_dir)), written_(std::move(written)), wait_(io) {}
+    : run_dir_(std::move(run_dir)), written_(std::move(written)), wait_(io), python_timer_(io) {}
+
+// Only memory is emptied before each time: no file of somebody's that came in its place.
+void RankStacks::python_can_tell(int rank, pid_t pid, const session::PythonStacks& stacks) {
+    const bool is_memory =
+        stacks.file && *stacks.file && ::fcntl(stacks.file->get(), F_GET_SEALS) >= 0;
+    if (pid <= 0 || !is_memory || stacks.signal < SIGRTMIN || stacks.signal > SIGRTMAX)
+        return;
+    UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (process)
+        python_[rank] =
+            std::make_shared<Python>(Python{pid, std::move(process), stacks.signal, stacks.file});
+}
 
 void RankStacks::write(int generation, int rank, pid_t pid) {
     wanted_.push_back({generation, rank, pid});
@@ -77,11 +108,43 @@ void RankStacks::write(int generation, int rank, pid_t pid) {
 
 void RankStacks::stop() {
     wait_.stop();
+    python_timer_.cancel();
     debugger_.reset();
     wanted_.clear();
 }
 
 void RankStacks::begin() {
+    python_stacks_.clear();
+    const auto found = python_.find(wanted_.front().rank);
+    if (found == python_.end())
+        return begin_native();
+    const Python& python = *found->second;
+    // What another program took the place of, by execve, would die of it. The offset in the memory
+    // is the rank's, too.
+    if (!has_handler(python.pid, python.signal) || ::ftruncate(python.file->get(), 0) != 0 ||
+        ::lseek(python.file->get(), 0, SEEK_SET) != 0 ||
+        ::syscall(SYS_pidfd_send_signal, python.process.get(), python.signal, nullptr, 0) != 0)
+        return begin_native();
+    await_python(found->second, 0, 0);
+}
+
+// Two looks that find the same; a rank that is stopped writes later, or never.
+void RankStacks::await_python(const std::shared_ptr<Python>& python, std::size_t seen, int looks) {
+    python_timer_.expires_after(kPythonLook);
+    python_timer_.async_wait([this, python, seen, looks](const std::error_code& error) {
+        if (error || wanted_.empty())
+            return;
+        const std::size_t bytes = bytes_in(*python->file);
+        if ((bytes == 0 || bytes != seen) && looks < kPythonLooks)
+            return await_python(python, bytes, looks + 1);
+        python_stacks_ = "Python, by faulthandler:\n" + read_python(*python->file, bytes) + '\n';
+        if (bytes == 0)
+            python_stacks_ = "Python did not answer within 2 s\n\n";
+        begin_native();
+    });
+}
+
+void RankStacks::begin_native() {
     auto command = debugger_for(wanted_.front().pid);
     if (command.empty())
         return end(false);
@@ -95,9 +158,9 @@ void RankStacks::end(bool answered) {
     const Wanted wanted = wanted_.front();
     const std::string stacks = answered ? debugger_->answer() : std::string();
     Written written{.rank = wanted.rank, .path = {}, .problem = {}};
-    if (!debugger_)
+    if (!debugger_ && python_stacks_.empty())
         written.problem = "no stacks: neither eu-stack nor gdb is installed";
-    else if (stacks.empty())
+    else if (debugger_ && stacks.empty())
         written.problem = "no stacks: the debugger did not answer";
     debugger_.reset();
     const std::string threads = thread_table(wanted.pid);
@@ -106,7 +169,7 @@ void RankStacks::end(bool answered) {
             OwnedFolder::make(run_dir_).folder("generation-" + std::to_string(wanted.generation));
         const std::string name = "stacks-rank-" + std::to_string(wanted.rank) + ".txt";
         // Stacks show what functions were called with.
-        folder.replace(name, threads + '\n' + stacks, S_IRUSR | S_IWUSR);
+        folder.replace(name, threads + '\n' + python_stacks_ + stacks, S_IRUSR | S_IWUSR);
         written.path = folder.path() / name;
     } catch (const Error& error) {
         written.problem = std::string("no file of its threads: ") + error.what();

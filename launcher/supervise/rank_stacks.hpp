@@ -1,13 +1,19 @@
 #pragma once
 #include "allocation/slurm_command.hpp"
+#include "base/unique_fd.hpp"
+#include "session/session_protocol.hpp"
 #include "supervise/command_wait.hpp"
 
 #include <sys/types.h>
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
+#include <cstddef>
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,7 +24,8 @@ namespace autolaunch::launcher {
 std::string thread_table(pid_t pid);
 
 /// Writes down where the threads of ranks are: thread_table(), and their native stacks by eu-stack
-/// or gdb, where one is installed. One rank after the other, 10 s each.
+/// or gdb, where one is installed; of Python ranks that import our module their Python stacks, too,
+/// which they write themselves on a signal. One rank after the other, 12 s each at most.
 ///
 /// Owner: StandstillWatch. Threads: the agent's one. Blocks: on the file system, where it writes.
 class RankStacks {
@@ -32,6 +39,9 @@ public:
     RankStacks(asio::io_context& io, std::filesystem::path run_dir,
                std::function<void(const Written&)> written);
 
+    /// `pid` is 0 where it cannot be seen.
+    void python_can_tell(int rank, pid_t pid, const session::PythonStacks& stacks);
+    void forget_python() { python_.clear(); }
     void write(int generation, int rank, pid_t pid);
     /// What is not written yet never is.
     void stop();
@@ -42,7 +52,17 @@ private:
         pid_t pid = 0;
     };
 
+    /// A Python process of a rank, and the memory that it writes into.
+    struct Python {
+        pid_t pid = 0;
+        UniqueFd process;  ///< its pidfd
+        int signal = 0;
+        std::shared_ptr<UniqueFd> file;
+    };
+
     void begin();
+    void await_python(const std::shared_ptr<Python>& python, std::size_t seen, int looks);
+    void begin_native();
     void end(bool answered);
 
     const std::filesystem::path run_dir_;
@@ -50,6 +70,9 @@ private:
     std::deque<Wanted> wanted_;  ///< the first is under way
     std::optional<SlurmCommand> debugger_;
     CommandWait wait_;
+    asio::steady_timer python_timer_;
+    std::map<int, std::shared_ptr<Python>> python_;  ///< by rank
+    std::string python_stacks_;                      ///< of the first of wanted_
 };
 
 }  // namespace autolaunch::launcher

@@ -36,6 +36,7 @@ StandstillWatch::StandstillWatch(asio::io_context& io, const std::filesystem::pa
 
 void StandstillWatch::begin_generation(int generation) {
     stop();
+    stacks_.forget_python();
     generation_ = generation;
     pace_ = {};
     is_on_ = true;

@@ -35,6 +35,10 @@ public:
     void phase(int rank, bool begins);
     /// Two looks, and then the answer. A newer request takes the place of one that is under way.
     void asked(const control::AskActivity& ask);
+    /// The rank's Python can say where its threads are.
+    void can_tell_stacks(int rank, pid_t pid, const session::PythonStacks& stacks) {
+        stacks_.python_can_tell(rank, pid, stacks);
+    }
     void write_stacks(const control::WriteStacks& wanted);
     /// Nothing is overdue any more: the ranks are being stopped, or have ended.
     void stop();

@@ -227,6 +227,22 @@ TEST_CASE("a rank's flight recorder comes beside its line, and outlives the rank
     CHECK(contents->groups.at(0).calls.at(0).kind == flight::Kind::barrier);
 }
 
+TEST_CASE("the memory for a Python rank's stacks comes beside its line, and nothing else has it") {
+    TemporaryDirectory directory;
+    Agent agent(directory.path() / "agent");
+    session::AgentLine line(directory.path() / "agent", session::Hello{.rank = 3}, 10s);
+    line.announce(session::PythonStacks{63}, UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    line.report(session::PythonStacks{62});
+    const auto received = agent.wait_for(3);
+    const auto& first = std::get<session::PythonStacks>(received[1].message);
+    CHECK(first.signal == 63);
+    REQUIRE(first.file);
+    CHECK((::fcntl(first.file->get(), F_GETFD) & FD_CLOEXEC) != 0);
+    const auto& second = std::get<session::PythonStacks>(received[2].message);
+    CHECK(second.signal == 62);
+    CHECK_FALSE(second.file);
+}
+
 TEST_CASE("a flight recorder waits with its line for an agent that is slow") {
     TemporaryDirectory directory;
     const auto path = directory.path() / "agent";

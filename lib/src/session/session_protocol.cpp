@@ -76,6 +76,9 @@ json to_json(const CannotResume& resume) {
 json to_json(const Recorder& recorder) {
     return {{"type", "recorder"}, {"layout", recorder.layout}};
 }
+json to_json(const PythonStacks& stacks) {
+    return {{"type", "python_stacks"}, {"signal", stacks.signal}};
+}
 json to_json(const MemoryAsked& asked) {
     return {{"type", "memory"},
             {"group", asked.group},
@@ -212,6 +215,8 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
                 return CannotResume{fields.at("reason").get<std::string>()};
             if (type == "recorder")
                 return Recorder{to_small(fields.at("layout"))};
+            if (type == "python_stacks")
+                return PythonStacks{to_small(fields.at("signal"))};
             if (type == "memory")
                 return MemoryAsked{fields.at("group").get<std::string>(),
                                    to_small(fields.at("shard")), to_small(fields.at("slot")),

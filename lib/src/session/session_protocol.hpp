@@ -61,6 +61,12 @@ struct Recorder {
     int layout = 0;
     std::shared_ptr<UniqueFd> file = {};  ///< beside the line, not in it; null when none came
 };
+/// A rank's Python writes on this signal where its threads are, into the memory whose descriptor
+/// goes with the line's first byte.
+struct PythonStacks {
+    int signal = 0;
+    std::shared_ptr<UniqueFd> file = {};  ///< beside the line, not in it; null when none came
+};
 struct MemoryAnswer;
 /// Asks for the memory of a slot (docs/memory-checkpoints.md).
 struct MemoryAsked {
@@ -72,7 +78,7 @@ struct MemoryAsked {
     std::function<void(const MemoryAnswer& answer, int file)> answer = {};
 };
 using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
-                                 CannotResume, Recorder, MemoryAsked, Phase>;
+                                 CannotResume, Recorder, MemoryAsked, Phase, PythonStacks>;
 
 // The agent's messages.
 struct Stop {
