@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "flight/flight_reader.hpp"
 #include "flight/flight_ring.hpp"
+#include "flight_view/deadlock.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -222,6 +223,18 @@ void add_messages(const FlightGroup& group, const std::function<bool(std::string
     }
 }
 
+std::string deadlock(const FlightPicture& picture) {
+    const Deadlock found = find_deadlock(picture);
+    if (found.one == nullptr)
+        return {};
+    const bool one = found.in_one.size() == 1;
+    return "a deadlock of two communicators: " + name_ranks(found.in_one) +
+           (one ? " waits in " : " wait in ") + found.one->name + " for " +
+           name_ranks(found.in_other) +
+           (found.in_other.size() == 1 ? ", which waits in " : ", which wait in ") +
+           found.other->name + " for " + (one ? "it" : "them");
+}
+
 std::string quiet(const FlightPicture& picture) {
     const FlightMember* newest = nullptr;
     for (const FlightGroup& group : picture.groups)
@@ -247,6 +260,7 @@ std::vector<std::string> flight_lines(const FlightPicture& picture, std::size_t 
         lines.push_back(std::move(line));
         return true;
     };
+    add(deadlock(picture));
     for (const FlightGroup& group : picture.groups) {
         if (group.differs_at != 0)
             add(difference(group));

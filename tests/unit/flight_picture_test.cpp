@@ -212,7 +212,9 @@ TEST_CASE("a rank that is behind because it waits elsewhere says so") {
     ranks[2] = rank_in(2, {group(2, 4, {kGather, kWaiting}), group(0, 2, {}, "world/1.1", 9)});
     const Lines lines = lines_of(ranks);
     CHECK(lines ==
-          Lines{"world/1.1: rank 3 waits in broadcast #9 (8 B) for 33 s",
+          Lines{"a deadlock of two communicators: rank 3 waits in world/1.1 for rank 2, which "
+                "waits in world for it",
+                "world/1.1: rank 3 waits in broadcast #9 (8 B) for 33 s",
                 "world/1.1: rank 2 has not entered it: it is in all_reduce #412 (4 MiB, h.0 "
                 "gradients) of world "
                 "for 31 s",
@@ -321,6 +323,27 @@ TEST_CASE("of a long queue both ends are told") {
     CHECK(calls.size() == 40);
     CHECK(calls.front().sequence == 1);
     CHECK(calls.back().sequence == 200);
+}
+
+TEST_CASE("two communicators of which each waits for the other") {
+    const auto in_a = call(Kind::all_reduce, 5, State::started, 12),
+               in_b = call(Kind::all_gather, 9, State::started, 12);
+    const auto done_a = call(Kind::all_reduce, 4, State::finished, 20),
+               done_b = call(Kind::all_gather, 8, State::finished, 20);
+    std::vector<flight::RecordedRank> ranks;
+    for (int rank = 0; rank < 2; ++rank)
+        ranks.push_back(rank_in(
+            rank, {group(rank, 3, {done_a, in_a}, "a", 1), group(rank, 3, {done_b}, "b", 2)}));
+    ranks.push_back(
+        rank_in(2, {group(2, 3, {done_a}, "a", 1), group(2, 3, {done_b, in_b}, "b", 2)}));
+    const auto line = lines_of(ranks).front();
+    CHECK_MESSAGE((line == "a deadlock of two communicators: ranks 0-1 wait in a for rank 2, which "
+                           "waits in b for them" ||
+                   line == "a deadlock of two communicators: rank 2 waits in b for ranks 0-1, "
+                           "which wait in a for it"),
+                  line);
+    ranks[2] = rank_in(2, {group(2, 3, {done_a}, "a", 1), group(2, 3, {done_b}, "b", 2)});
+    CHECK(lines_of(ranks).front().find("deadlock") == std::string::npos);
 }
 
 TEST_CASE("a thousand ranks: few lines, short ones") {
