@@ -73,14 +73,16 @@ auto fields(Is<GoOn> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Overslept> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Here> auto& m) { return std::tie(m.generation, m.request); }
 
-auto fields(Is<AskActivity> auto& m) { return std::tie(m.generation, m.request); }
+auto fields(Is<AskActivity> auto& m) { return std::tie(m.generation, m.request, m.with_stacks); }
 auto fields(Is<WriteStacks> auto& m) { return std::tie(m.generation, m.ranks); }
 auto fields(Is<StacksWritten> auto& m) { return std::tie(m.generation, m.rank, m.path, m.problem); }
 auto fields(Is<StepsOverdue> auto& m) {
-    return std::tie(m.generation, m.rank, m.silence, m.usual, m.far);
+    return std::tie(m.generation, m.rank, m.silence, m.usual, m.far, m.by_signs);
 }
 auto fields(Is<StepsAgain> auto& m) { return std::tie(m.generation); }
-auto fields(Is<ActivityRead> auto& m) { return std::tie(m.generation, m.request, m.ranks); }
+auto fields(Is<ActivityRead> auto& m) {
+    return std::tie(m.generation, m.request, m.ranks, m.quiet);
+}
 
 auto fields(Is<GenerationRunning> auto& m) {
     return std::tie(m.generation, m.startup_us, m.ranks_bound, m.numa_nodes, m.gpus);

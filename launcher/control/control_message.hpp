@@ -110,7 +110,8 @@ struct GoOn {
 /// What do your ranks do, over the next second?
 struct AskActivity {
     int generation = 0;
-    int request = 0;  ///< comes back with the answer
+    int request = 0;           ///< comes back with the answer
+    bool with_stacks = false;  ///< where Python ranks are, too, which a signal tells
     bool operator==(const AskActivity&) const = default;
 };
 /// Those of your ranks that are among these do not go on: write down where their threads are.
@@ -223,6 +224,7 @@ struct StepsOverdue {
     std::chrono::milliseconds silence{0};  ///< since it last got on
     std::chrono::milliseconds usual{0};    ///< the median step
     bool far = false;                      ///< long beyond what is usual
+    bool by_signs = false;  ///< the node's ranks report no steps: of output and moved bytes
     bool operator==(const StepsOverdue&) const = default;
 };
 /// None does any more.
@@ -235,6 +237,7 @@ struct ActivityRead {
     int generation = 0;
     int request = 0;
     std::vector<RankActivity> ranks;
+    std::optional<std::chrono::milliseconds> quiet;  ///< since something moved on the node
     bool operator==(const ActivityRead&) const = default;
 };
 /// The answer to WriteStacks, for each of the ranks.

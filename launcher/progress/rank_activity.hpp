@@ -11,6 +11,7 @@ enum class Doing : std::uint8_t {
     stopped,  ///< by SIGSTOP
     blocked,  ///< it is within the kernel and cannot be woken: a disk, a file server, a driver
     traced,   ///< a debugger holds it
+    waits,    ///< for others in a collective, by its Python stack
 };
 
 /// What the processes of a rank, it and all its descendants, had used up to a moment.

@@ -1,15 +1,20 @@
 #include "progress/standstill.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <utility>
 
 namespace autolaunch::launcher {
 
 namespace {
 
 constexpr std::size_t kLines = 4;
+constexpr std::size_t kLongestList = 60;
 constexpr StepWatch::Time kStopIsMeant{5000};  // SIGSTOP and a debugger's look
 
 double seconds(StepWatch::Time time) { return static_cast<double>(time.count()) / 1000; }
@@ -21,22 +26,58 @@ bool is_held(const RankActivity& activity) {
 std::string describe(const RankActivity& activity) {
     const std::string who = fmt::format("rank {} (pid {}) ", activity.rank, activity.pid);
     if (activity.doing == Doing::working)
-        return who + fmt::format("works ({}% of a CPU)", activity.cpu_percent);
+        return who + fmt::format("works ({}% of a CPU){}{}", activity.cpu_percent,
+                                 activity.what.empty() ? "" : " ", activity.what);
     return who + (activity.what.empty() ? "stands still" : activity.what);
+}
+
+bool is_in_call(const StandstillFacts& facts, int rank) {
+    return std::find(facts.in_collective.begin(), facts.in_collective.end(), rank) !=
+           facts.in_collective.end();
+}
+
+// "ranks 0,2-7 wait in all_reduce, called in train (train.py:40)", those alike together.
+std::vector<std::string> describe_waiting(const std::vector<RankActivity>& activities) {
+    std::map<std::string, std::vector<int>> places;
+    for (const RankActivity& activity : activities)
+        if (activity.doing == Doing::waits)
+            places[activity.what].push_back(activity.rank);
+    std::vector<std::string> lines;
+    for (auto& [place, ranks] : places) {
+        std::sort(ranks.begin(), ranks.end());
+        std::string list = format_list(ranks);
+        if (list.size() > kLongestList)
+            list = fmt::format("{} and others, {} in all", ranks.front(), ranks.size());
+        lines.push_back(fmt::format("rank{} {} wait{} {}", ranks.size() == 1 ? "" : "s", list,
+                                    ranks.size() == 1 ? "s" : "", place));
+    }
+    std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) {
+        return a.starts_with("ranks") > b.starts_with("ranks");
+    });
+    lines.resize(std::min(lines.size(), kLines));
+    return lines;
 }
 
 }  // namespace
 
 Standstill judge_standstill(const StandstillFacts& facts) {
     Standstill found;
-    found.headline = fmt::format("no step for {:.1f} s", seconds(facts.overdue.silence));
-    if (facts.overdue.usual.count() > 0)  // else it is not known yet
+    found.headline = fmt::format(
+        "{} for {:.1f} s",
+        facts.overdue.by_signs ? "nothing was printed, read, written or sent" : "no step",
+        seconds(facts.overdue.silence));
+    found.moves_elsewhere =
+        facts.overdue.by_signs && facts.quiet && *facts.quiet < facts.overdue.silence / 2;
+    if (facts.overdue.by_signs && facts.overdue.usual.count() > 0)
+        found.headline +=
+            fmt::format(", where something comes every {:.1f} s", seconds(facts.overdue.usual));
+    else if (facts.overdue.usual.count() > 0)  // else it is not known yet
         found.headline += fmt::format(", where one takes {:.{}f} s", seconds(facts.overdue.usual),
                                       facts.overdue.usual < StepWatch::Time(100) ? 3 : 1);
     std::vector<RankActivity> awaited;
     for (const RankActivity& activity : facts.activities)
-        if (is_held(activity) || std::find(facts.in_collective.begin(), facts.in_collective.end(),
-                                           activity.rank) == facts.in_collective.end())
+        if (is_held(activity) ||
+            (activity.doing != Doing::waits && !is_in_call(facts, activity.rank)))
             awaited.push_back(activity);
     std::sort(awaited.begin(), awaited.end(),
               [](const RankActivity& a, const RankActivity& b) { return a.rank < b.rank; });
@@ -55,6 +96,8 @@ Standstill judge_standstill(const StandstillFacts& facts) {
     }
     if (awaited.size() > kLines)
         found.lines.back() = fmt::format("and {} other ranks", awaited.size() - (kLines - 1));
+    for (std::string& line : describe_waiting(facts.activities))
+        found.lines.push_back(std::move(line));
     if (facts.silent_nodes > 0)
         found.lines.push_back(fmt::format("{} {} not answered in time", facts.silent_nodes,
                                           facts.silent_nodes == 1 ? "node has" : "nodes have"));
@@ -65,7 +108,9 @@ bool ends_generation(const Standstill& found, const StepWatch::Overdue& overdue,
                      StepWatch::Time limit, bool told) {
     if (found.is_traced || overdue.silence < limit)
         return false;
-    return told || (found.sure && overdue.far && !found.is_stopped);
+    if (found.moves_elsewhere)
+        return false;
+    return told || (found.sure && overdue.far && !found.is_stopped && !overdue.by_signs);
 }
 
 }  // namespace autolaunch::launcher

@@ -2,6 +2,7 @@
 #include "progress/rank_activity.hpp"
 #include "progress/step_watch.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@ struct StandstillFacts {
     std::vector<int> in_collective =
         {};                ///< that wait for others in one, by their flight recorders
     int silent_nodes = 0;  ///< that have not said what their ranks do
+    /// Since something moved on the node where that is shortest ago; nothing: not known.
+    std::optional<StepWatch::Time> quiet = {};
 };
 
 struct Standstill {
+    /// Other nodes go on: only there nothing is printed, read or sent.
+    bool moves_elsewhere = false;
     /// It will not end by itself. False: a rank works, and may come to its next step.
     bool sure = false;
     std::string headline;            ///< "no step for 4.1 s, where one takes 0.3 s"
@@ -32,8 +37,8 @@ struct Standstill {
 Standstill judge_standstill(const StandstillFacts& facts);
 
 /// Whether that is to end the generation, after `limit` without a step. By a limit of the user's
-/// (`told`) also where a rank works; by ours it must be sure, far beyond what is usual, and nobody
-/// may hold a rank with SIGSTOP. Who has a debugger at a rank is never disturbed. Pure.
+/// (`told`) also where a rank works; by ours it must be sure, far beyond what is usual, by steps,
+/// and nobody may hold a rank with SIGSTOP. Who has a debugger at a rank is never disturbed. Pure.
 bool ends_generation(const Standstill& found, const StepWatch::Overdue& overdue,
                      StepWatch::Time limit, bool told);
 

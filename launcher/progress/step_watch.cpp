@@ -10,7 +10,7 @@ void StepWatch::step(int rank, Moment now) {
     Rank& it = ranks_[rank];
     if (it.has_step && !it.had_phase) {
         const auto time = std::chrono::duration_cast<Time>(now - it.last_step);
-        if (known() >= kLeastSteps && time > near_limit())
+        if (knows_enough() && time > near_limit())
             longest_pause_ = std::max(longest_pause_, time);
         if (times_.size() < kRemembered)
             times_.push_back(time);
@@ -42,7 +42,7 @@ void StepWatch::forgive(Time time) {
 }
 
 std::optional<StepWatch::Overdue> StepWatch::look(Moment now) const {
-    if (known() < kLeastSteps && !told_)
+    if (!knows_enough() && !told_)
         return std::nullopt;
     std::optional<Overdue> longest;
     for (const auto& [rank, it] : ranks_) {
@@ -59,16 +59,28 @@ std::optional<StepWatch::Overdue> StepWatch::look(Moment now) const {
     return longest;
 }
 
+std::optional<Time> StepWatch::quiet(Moment now) const {
+    std::optional<Time> least;
+    for (const auto& [rank, it] : ranks_) {
+        const auto time = std::chrono::duration_cast<Time>(now - it.last);
+        least = std::min(time, least.value_or(time));
+    }
+    return least;
+}
+
 Time StepWatch::near_limit() const {
+    if (!knows_enough())
+        return told_.value_or(Time::max());
+    if (patience_.only_far)
+        return far_limit();
     const Time learned =
         std::max({3 * usual_ + Time(500), slowest_ * 3 / 2, longest_pause_ * 3 / 2});
-    if (known() < kLeastSteps)
-        return told_.value_or(Time::max());
     return std::min(learned, told_.value_or(learned));
 }
 
 Time StepWatch::far_limit() const {
-    const Time learned = std::max({kShortestFar, 20 * usual_, 10 * slowest_, 3 * longest_pause_});
+    const Time learned =
+        std::max({patience_.shortest_far, 20 * usual_, 10 * slowest_, 3 * longest_pause_});
     return std::min(learned, told_.value_or(learned));
 }
 

@@ -20,13 +20,25 @@ public:
     static constexpr std::size_t kRemembered = 256;  ///< of the newest steps, over all ranks
     static constexpr Time kShortestFar{60'000};
 
+    /// What it takes before something is said.
+    struct Patience {
+        std::size_t least_steps = kLeastSteps;  ///< that must be known
+        Time shortest_far = kShortestFar;
+        bool only_far = false;  ///< nobody looks before that
+    };
+
     struct Overdue {
         int rank = 0;
         Time silence{0};   ///< since it last got on
         Time usual{0};     ///< the median step
         bool far = false;  ///< so long that it is said also of ranks that are busy
+        /// It reports no steps: these are signs of life (output, bytes that were moved).
+        bool by_signs = false;
         bool operator==(const Overdue&) const = default;
     };
+
+    StepWatch() = default;
+    explicit StepWatch(const Patience& patience) : patience_(patience) {}
 
     void step(int rank, Moment now);
     /// Something else that shows that it moves: a checkpoint, a message.
@@ -49,6 +61,9 @@ public:
     Time far_limit() const;
     Time usual() const { return usual_; }
     std::size_t known() const { return times_.size(); }
+    bool knows_enough() const { return known() >= patience_.least_steps; }
+    /// Since a rank moved last; nothing: none ever did.
+    std::optional<Time> quiet(Moment now) const;
 
 private:
     struct Rank {
@@ -58,6 +73,7 @@ private:
 
     Time quantile(int percent) const;
 
+    Patience patience_{};
     std::map<int, Rank> ranks_;
     std::vector<Time> times_;  ///< a ring
     std::size_t oldest_ = 0;

@@ -229,10 +229,10 @@ std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
 std::string failure_screen(const JobHung& hung, const TextStyle& style) {
     const StandstillNoticed& found = hung.found;
     std::string text = "\n" + style.red("✗ " + safe(hung.record.what));
-    text += found.lines.empty() ? fmt::format(": {}\n", found.headline)
-                                : fmt::format(", and the job stands still: {}\n", found.headline);
-    if (found.lines.size() > 1)
-        text += flight_screen({found.lines.begin() + 1, found.lines.end()}, "");
+    const bool is_named = !found.ranks.empty();  // then by the first line
+    text += !is_named ? fmt::format(": {}\n", found.headline)
+                      : fmt::format(", and the job stands still: {}\n", found.headline);
+    text += flight_screen({found.lines.begin() + (is_named ? 1 : 0), found.lines.end()}, "");
     text += flight_screen(found.flight, found.path);
     for (const std::string& path : hung.stacks)
         text += fmt::format("{}where its threads are: less {}\n", kIndent, safe(path));

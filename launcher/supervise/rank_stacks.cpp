@@ -3,19 +3,15 @@
 #include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
-#include "supervise/process_condition.hpp"
 #include "supervise/rank_look.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
@@ -31,7 +27,6 @@ constexpr auto kPatience = std::chrono::seconds(10);
 constexpr std::size_t kMostThreads = 256;
 constexpr auto kPythonLook = std::chrono::milliseconds(50);
 constexpr int kPythonLooks = 40;  // 2 s
-constexpr std::size_t kMostPythonBytes = std::size_t{1} << 20;
 
 bool is_installed(const std::string& program) {
     const char* const path = std::getenv("PATH");
@@ -59,18 +54,6 @@ std::vector<std::string> debugger_for(pid_t pid) {
     return {};
 }
 
-std::size_t bytes_in(const UniqueFd& file) {
-    struct stat status {};
-    return ::fstat(file.get(), &status) == 0 ? static_cast<std::size_t>(status.st_size) : 0;
-}
-
-std::string read_python(const UniqueFd& file, std::size_t bytes) {
-    std::string text(std::min(bytes, kMostPythonBytes), '\0');
-    const ssize_t count = ::pread(file.get(), text.data(), text.size(), 0);
-    text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
-    return text;
-}
-
 }  // namespace
 
 std::string thread_table(pid_t pid) {
@@ -84,21 +67,13 @@ std::string thread_table(pid_t pid) {
     return table;
 }
 
-RankStacks::RankStacks(asio::io_context& io, fs::path run_dir,
+RankStacks::RankStacks(asio::io_context& io, fs::path run_dir, PythonStacks& python,
                        std::function<void(const Written&)> written)
-    : run_dir_(std::move(run_dir)), written_(std::move(written)), wait_(io), python_timer_(io) {}
-
-// Only memory is emptied before each time: no file of somebody's that came in its place.
-void RankStacks::python_can_tell(int rank, pid_t pid, const session::PythonStacks& stacks) {
-    const bool is_memory =
-        stacks.file && *stacks.file && ::fcntl(stacks.file->get(), F_GET_SEALS) >= 0;
-    if (pid <= 0 || !is_memory || stacks.signal < SIGRTMIN || stacks.signal > SIGRTMAX)
-        return;
-    UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (process)
-        python_[rank] =
-            std::make_shared<Python>(Python{pid, std::move(process), stacks.signal, stacks.file});
-}
+    : run_dir_(std::move(run_dir)),
+      written_(std::move(written)),
+      wait_(io),
+      python_timer_(io),
+      python_(python) {}
 
 void RankStacks::write(int generation, int rank, pid_t pid) {
     wanted_.push_back({generation, rank, pid});
@@ -115,31 +90,21 @@ void RankStacks::stop() {
 
 void RankStacks::begin() {
     python_stacks_.clear();
-    const auto found = python_.find(wanted_.front().rank);
-    if (found == python_.end())
-        return begin_native();
-    const Python& python = *found->second;
-    // What another program took the place of, by execve, would die of it. The offset in the memory
-    // is the rank's, too.
-    if (!has_handler(python.pid, python.signal) || ::ftruncate(python.file->get(), 0) != 0 ||
-        ::lseek(python.file->get(), 0, SEEK_SET) != 0 ||
-        ::syscall(SYS_pidfd_send_signal, python.process.get(), python.signal, nullptr, 0) != 0)
-        return begin_native();
-    await_python(found->second, 0, 0);
+    const int rank = wanted_.front().rank;
+    python_.ask(rank) ? await_python(rank, 0, 0) : begin_native();
 }
 
 // Two looks that find the same; a rank that is stopped writes later, or never.
-void RankStacks::await_python(const std::shared_ptr<Python>& python, std::size_t seen, int looks) {
+void RankStacks::await_python(int rank, std::size_t seen, int looks) {
     python_timer_.expires_after(kPythonLook);
-    python_timer_.async_wait([this, python, seen, looks](const std::error_code& error) {
+    python_timer_.async_wait([this, rank, seen, looks](const std::error_code& error) {
         if (error || wanted_.empty())
             return;
-        const std::size_t bytes = bytes_in(*python->file);
+        const std::size_t bytes = python_.written(rank);
         if ((bytes == 0 || bytes != seen) && looks < kPythonLooks)
-            return await_python(python, bytes, looks + 1);
-        python_stacks_ = "Python, by faulthandler:\n" + read_python(*python->file, bytes) + '\n';
-        if (bytes == 0)
-            python_stacks_ = "Python did not answer within 2 s\n\n";
+            return await_python(rank, bytes, looks + 1);
+        python_stacks_ = bytes == 0 ? "Python did not answer within 2 s\n\n"
+                                    : "Python, by faulthandler:\n" + python_.read(rank) + '\n';
         begin_native();
     });
 }
@@ -161,7 +126,7 @@ void RankStacks::end(bool answered) {
     if (!debugger_ && python_stacks_.empty())
         written.problem = "no stacks: neither eu-stack nor gdb is installed";
     else if (debugger_ && stacks.empty())
-        written.problem = "no stacks: the debugger did not answer";
+        written.problem = "no native stacks: the debugger did not answer in 10 s";
     debugger_.reset();
     const std::string threads = thread_table(wanted.pid);
     try {

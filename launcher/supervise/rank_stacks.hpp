@@ -1,8 +1,7 @@
 #pragma once
 #include "allocation/slurm_command.hpp"
-#include "base/unique_fd.hpp"
-#include "session/session_protocol.hpp"
 #include "supervise/command_wait.hpp"
+#include "supervise/python_stacks.hpp"
 
 #include <sys/types.h>
 #include <asio/io_context.hpp>
@@ -12,8 +11,6 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -36,13 +33,15 @@ public:
         std::string problem;  ///< why something is missing; else empty
     };
 
-    RankStacks(asio::io_context& io, std::filesystem::path run_dir,
+    /// All must outlive it.
+    RankStacks(asio::io_context& io, std::filesystem::path run_dir, PythonStacks& python,
                std::function<void(const Written&)> written);
 
-    /// `pid` is 0 where it cannot be seen.
-    void python_can_tell(int rank, pid_t pid, const session::PythonStacks& stacks);
-    void forget_python() { python_.clear(); }
     void write(int generation, int rank, pid_t pid);
+    /// Our own debugger may be at it.
+    bool looks_at(int rank) const {
+        return debugger_ && !wanted_.empty() && wanted_.front().rank == rank;
+    }
     /// What is not written yet never is.
     void stop();
 
@@ -52,16 +51,8 @@ private:
         pid_t pid = 0;
     };
 
-    /// A Python process of a rank, and the memory that it writes into.
-    struct Python {
-        pid_t pid = 0;
-        UniqueFd process;  ///< its pidfd
-        int signal = 0;
-        std::shared_ptr<UniqueFd> file;
-    };
-
     void begin();
-    void await_python(const std::shared_ptr<Python>& python, std::size_t seen, int looks);
+    void await_python(int rank, std::size_t seen, int looks);
     void begin_native();
     void end(bool answered);
 
@@ -71,8 +62,8 @@ private:
     std::optional<SlurmCommand> debugger_;
     CommandWait wait_;
     asio::steady_timer python_timer_;
-    std::map<int, std::shared_ptr<Python>> python_;  ///< by rank
-    std::string python_stacks_;                      ///< of the first of wanted_
+    PythonStacks& python_;
+    std::string python_stacks_;  ///< of the first of wanted_
 };
 
 }  // namespace autolaunch::launcher

@@ -12,7 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kLeastWait{1000};  // shorter calls may be many that pass
 constexpr std::size_t kMostStacks = 4;
 constexpr auto kStacksTime = std::chrono::seconds(10);
-constexpr auto kAnswerTime = std::chrono::seconds(4);  // one of them passes between a node's looks
+constexpr auto kInquiryTime = std::chrono::seconds(4);  // one of them passes between a node's looks
 
 }  // namespace
 
@@ -48,11 +48,11 @@ void StandstillInquiry::overdue(int node, const control::StepsOverdue& overdue) 
     if (overdue.generation != generation_)
         return;
     overdue_nodes_.insert(node);
-    overdue_ = {overdue.rank, overdue.silence, overdue.usual, overdue.far};
+    overdue_ = {overdue.rank, overdue.silence, overdue.usual, overdue.far, overdue.by_signs};
     since_ = Clock::now() - overdue.silence;
     const bool may_end = limit_ && !ending_ && overdue.silence >= limit_->after;
     if (!is_asking_ && (!is_named_ || may_end))
-        ask();
+        ask(false);
 }
 
 void StandstillInquiry::again(int node, const control::StepsAgain& again) {
@@ -68,12 +68,16 @@ void StandstillInquiry::again(int node, const control::StepsAgain& again) {
         .lasted = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_)});
 }
 
-void StandstillInquiry::ask() {
+// A signal to ranks of which some may still go on is only sent where it matters.
+void StandstillInquiry::ask(bool with_stacks) {
     is_asking_ = true;
+    with_stacks_ = with_stacks;
     missing_ = nodes_;
     activities_.clear();
-    head_.command(control::AskActivity{.generation = generation_, .request = ++request_});
-    timer_.expires_after(kAnswerTime);
+    quiet_.reset();
+    head_.command(control::AskActivity{
+        .generation = generation_, .request = ++request_, .with_stacks = with_stacks});
+    timer_.expires_after(kInquiryTime);
     timer_.async_wait([this](const std::error_code& error) {
         if (!error)
             all_have_answered();
@@ -84,6 +88,8 @@ void StandstillInquiry::heard(int node, control::ActivityRead&& read) {
     if (read.generation != generation_ || read.request != request_ || !is_asking_ ||
         missing_.erase(node) == 0)
         return;
+    if (read.quiet)
+        quiet_ = std::min(*read.quiet, quiet_.value_or(*read.quiet));
     activities_.insert(activities_.end(), std::make_move_iterator(read.ranks.begin()),
                        std::make_move_iterator(read.ranks.end()));
     if (missing_.empty())
@@ -119,12 +125,17 @@ void StandstillInquiry::judge(std::vector<flight::RecordedRank>&& ranks) {
         {.overdue = overdue_,
          .activities = activities_,
          .in_collective = ranks_in_calls(picture, std::max(kLeastWait, overdue_.silence / 2)),
-         .silent_nodes = silent_nodes_});
+         .silent_nodes = silent_nodes_,
+         .quiet = quiet_});
+    if (found.moves_elsewhere)
+        return;
     if (!found.sure && !overdue_.far)
         return;
     const bool ends = limit_ && ends_generation(found, overdue_, limit_->after, limit_->told);
     if (is_named_ && !ends)
         return;
+    if (!with_stacks_)
+        return ask(true);
     StandstillNoticed noticed = describe(found, picture);
     if (!std::exchange(is_named_, true))
         report_(noticed);

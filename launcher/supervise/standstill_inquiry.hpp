@@ -44,7 +44,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
 
-    void ask();
+    void ask(bool with_stacks);
     void all_have_answered();
     void judge(std::vector<flight::RecordedRank>&& ranks);
     StandstillNoticed describe(const Standstill& found, const FlightPicture& picture);
@@ -63,11 +63,12 @@ private:
     std::set<int> missing_;        ///< that have not answered yet
     std::set<int> overdue_nodes_;  ///< whose ranks owe a step
     int request_ = 0;              ///< the newest
-    bool is_asking_ = false, is_named_ = false;
+    bool is_asking_ = false, is_named_ = false, with_stacks_ = false;
     StepWatch::Overdue overdue_;  ///< of the rank that is silent longest
     Clock::time_point since_{};   ///< when that rank got on last
     int silent_nodes_ = 0;
     std::vector<RankActivity> activities_;
+    std::optional<std::chrono::milliseconds> quiet_;  ///< the least of all nodes
     bool stacks_wanted_ = false;
     std::set<int> stacks_missing_;             ///< ranks whose threads are being written down
     std::optional<StandstillNoticed> ending_;  ///< that ends the generation, when they are

@@ -2,7 +2,9 @@
 #include "control/control_message.hpp"
 #include "progress/step_watch.hpp"
 #include "report/event.hpp"
+#include "supervise/python_stacks.hpp"
 #include "supervise/rank_stacks.hpp"
+#include "supervise/signs_of_life.hpp"
 
 #include <sys/types.h>
 #include <asio/io_context.hpp>
@@ -37,7 +39,7 @@ public:
     void asked(const control::AskActivity& ask);
     /// The rank's Python can say where its threads are.
     void can_tell_stacks(int rank, pid_t pid, const session::PythonStacks& stacks) {
-        stacks_.python_can_tell(rank, pid, stacks);
+        python_.can_tell(rank, pid, stacks);
     }
     void write_stacks(const control::WriteStacks& wanted);
     /// Nothing is overdue any more: the ranks are being stopped, or have ended.
@@ -46,15 +48,19 @@ public:
 private:
     void look();
     void answer();
+    void add_python_place(RankActivity& activity) const;
 
     const std::optional<std::chrono::milliseconds> told_;
     Ranks ranks_;
     Tell tell_;
     asio::steady_timer look_timer_, answer_timer_;
+    const std::filesystem::path run_dir_;
     StepWatch pace_;
+    SignsOfLife signs_;
+    PythonStacks python_;
     RankStacks stacks_;
     int generation_ = 0;
-    bool is_on_ = false, is_overdue_ = false, was_far_ = false;
+    bool is_on_ = false, reports_steps_ = false, is_overdue_ = false, was_far_ = false;
     StepWatch::Moment told_at_{}, looked_at_{};
     control::AskActivity asked_;
     std::vector<std::pair<std::pair<int, pid_t>, ActivityLook>> first_looks_;

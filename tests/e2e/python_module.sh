@@ -9,6 +9,9 @@ cat >train.py <<'END'
 import os, signal, sys, time
 import autolaunch
 
+sys.path.append(sys.argv[1] + "/torch/distributed")
+import distributed_c10d
+
 work, mode = sys.argv[1:]
 rank = int(os.environ["RANK"])
 first = os.environ["AUTOLAUNCH_GENERATION"] == "0"
@@ -16,7 +19,7 @@ first = os.environ["AUTOLAUNCH_GENERATION"] == "0"
 
 def stuck_in_the_loader():
     while not os.path.exists(work + "/go"):
-        time.sleep(60 if rank == 1 else 0.5)
+        time.sleep(60)
 
 
 before = {n: signal.getsignal(n) for n in range(1, 32)}
@@ -42,8 +45,11 @@ for step in range(8 if mode == "hang" else 10_000):
         autolaunch.report_message("stopped: " + autolaunch.stop_reason() + " \ud800" + "x" * 100_000)
         break
     if mode == "hang" and first and step == 6:
-        stuck_in_the_loader()
+        stuck_in_the_loader() if rank == 1 else distributed_c10d.all_reduce()
 END
+# As PyTorch's collectives are seen from outside: a rank that waits in one is no culprit.
+mkdir -p torch/distributed
+printf 'import time\n\n\ndef all_reduce():\n    while True:\n        time.sleep(0.5)\n' >torch/distributed/distributed_c10d.py
 printf 'trainer: {command: [x]}\nrestart: {max_restarts: 1, hang_after: 2s}\n' >ended.yaml
 "$AUTOLAUNCH" -n 2 -c ended.yaml --log-dir hang -- python3 train.py "$work" hang >hang.log 2>&1 </dev/null &
 hang=$!
@@ -117,6 +123,10 @@ contains "a loss that is no number" hang/events.jsonl '"rank":0,"step":1,"total_
 contains "the last step" hang/events.jsonl '"generation":1,"event":"step","rank":1,"step":7,'
 grep -q '"step":999' hang/events.jsonl && fail "a child reported a step"
 contains "who is named" hang.log "rank 1 (pid $(sed -n 's/.*"event":"rank_started".*"rank":1.*"pid":\([0-9]*\).*/\1/p' hang/events.jsonl | head -1)) sleeps"
+contains "where" hang.log ") sleeps, in stuck_in_the_loader (train.py:"
+contains "who waits for it" hang.log "rank 0 waits in all_reduce, called in <module> (train.py:"
+contains "the one who holds it up" hang/events.jsonl '"event":"standstill","what":"no step for'
+grep -q '"event":"standstill".*"ranks":\[1\]' hang/events.jsonl || fail "who is named: $(grep standstill hang/events.jsonl)"
 expect "standstills" 1 "$(grep -c '"event":"standstill"' hang/events.jsonl)"
 for text in "Python, by faulthandler:" "in stuck_in_the_loader" "most recent call first"; do
     contains "Python's stacks" hang/generation-0/stacks-rank-1.txt "$text"

@@ -27,6 +27,11 @@ launch works work
 launch stopped train
 touch short.go
 launch short train
+for kind in reads child kernel skips deadlock; do launch $kind $kind -c ended.yaml restart.max_restarts=0; done
+# Ranks that report nothing: they print, and then spin.
+"$AUTOLAUNCH" -n 2 -c ended.yaml restart.max_restarts=0 --log-dir mute -- \
+    sh -c 'for i in 1 2 3 4; do echo $i; sleep 0.3; done; while :; do :; done' >mute.out.log 2>mute.log </dev/null &
+job[mute]=$!
 for name in sleeps works stopped; do eventually "$name is at its 11th step" steps $name 11; done
 kill -STOP "$(pid_of stopped 0)"
 touch stopped.go # only the stop is left
@@ -34,7 +39,7 @@ touch stopped.go # only the stop is left
 eventually "a rank that sleeps is noticed" noticed sleeps
 contains "what is seen" sleeps.log "the job stands still: no step for "
 contains "who" sleeps.log "rank 2 (pid $(pid_of sleeps 2)) sleeps"
-contains "where" sleeps.log "ranks 0-1 wait in all_reduce #13 (16 KiB, gradients) for "
+contains "where" sleeps.log "ranks 0-1 wait in all_reduce #14 (16 KiB, gradients) for "
 contains "where it is not" sleeps.log "rank 2 has not entered it"
 contains "the event" sleeps/events.jsonl '"ranks":[2]'
 file=$(sed -n 's/.*all of it: //p' sleeps.log)
@@ -68,6 +73,23 @@ grep -q "generation 1 ended" report.log && fail "a good end is no failure"
 wait "${job[forever]}"
 expect "exit code of a hang without restarts" 124 $?
 contains "a rank that computes for ever" forever.log "cause: hang, likely"
+
+for kind in reads child kernel deadlock; do
+    wait "${job[$kind]}"
+    expect "exit code of $kind" 124 $?
+done
+contains "a rank that reads" reads.log "rank 2 (pid $(pid_of reads 2)) reads $work/reads.go.pipe, and the job stands still"
+contains "a rank whose child does not end" child.log "rank 2 (pid $(pid_of child 2)) waits for its child flight_rank (pid "
+contains "what the child does" child.log "), which sleeps, and the job stands still"
+contains "a rank that hangs in the kernel" kernel.log "rank 2 (pid $(pid_of kernel 2)) hangs in the kernel (uninterruptible"
+wait "${job[skips]}"
+expect "exit code of a skipped collective, which the library notices" 1 $?
+contains "who skipped it" skips.log "✗ rank 2 has not entered all_reduce #14 (16 KiB, gradients), and rank "
+contains "a deadlock" deadlock.log "a deadlock of two communicators: "
+
+wait "${job[mute]}"
+expect "exit code of ranks that show no sign of life" 124 $?
+contains "what they do not" mute.log "and the job stands still: nothing was printed, read, written or sent for "
 
 ends_well sleeps
 contains "the end of it" sleeps.log "the job goes on, after "

@@ -7,8 +7,13 @@
 //     flight_rank train GO       … after 12 steps, and 3 more follow
 //     flight_rank work GO        … the same, but meanwhile it computes
 //     flight_rank once GO        … the same, but in the first generation alone
-//     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be on
-//     several nodes
+//     flight_rank reads GO       … the same, but it reads from a pipe, GO.pipe
+//     flight_rank child GO       … the same, but it waits for its child
+//     flight_rank kernel GO      … the same, but in the kernel, where no signal wakes it
+//     flight_rank skips GO       … the same, but it leaves the collective out, and is done
+//     flight_rank deadlock GO    … the same, but each waits for the other in a communicator of its
+//     own flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be
+//     on several nodes
 #include "flight/flight_recorder.hpp"
 #include "session/agent_line.hpp"
 
@@ -16,6 +21,10 @@
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -70,17 +79,53 @@ void compute_until(const std::string& file) {
             return;
 }
 
+void nap_until(const std::string& file) {
+    const timespec nap{0, 500'000'000};
+    for (int i = 0; i < 120 && ::access(file.c_str(), F_OK) != 0; ++i)
+        ::nanosleep(&nap, nullptr);
+}
+
+// What keeps the last rank from its next step.
+void stand(const std::string& mode, const std::string& go) {
+    if (mode == "work") {
+        compute_until(go);
+    } else if (mode == "reads") {
+        const std::string pipe = go + ".pipe";
+        ::mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR);
+        const UniqueFd fd(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+        char byte = 0;
+        if (::read(fd.get(), &byte, 1) < 0)
+            std::perror("read");
+    } else if (mode == "child" || mode == "kernel") {
+        // Who waits for a vfork(2) sleeps uninterruptibly.
+        const pid_t child = mode == "child" ? ::fork() : ::vfork();
+        if (child == 0) {
+            nap_until(go);
+            ::_exit(0);
+        }
+        ::waitpid(child, nullptr, 0);
+    } else {
+        wait_for(go, 500ms);
+    }
+}
+
 void train(Session& session, const std::string& mode, const std::string& go) {
     constexpr int kSteps = 15, kStandsBefore = 12;
     Communicator world = Communicator::world(session, CommunicatorOptions{});
+    Communicator other = *world.split(0, session.rank());
     std::vector<float> values(1 << 12);
     world.set_label("gradients");
     say_ready();
     for (int step = 0; step < kSteps; ++step) {
         std::this_thread::sleep_for(50ms);
         const bool stands = mode != "once" || session.info().generation == 0;
-        if (stands && step == kStandsBefore && session.rank() == world.size() - 1)
-            mode == "work" ? compute_until(go) : wait_for(go, 500ms);
+        if (stands && step == kStandsBefore && session.rank() == world.size() - 1) {
+            if (mode == "skips")
+                return;
+            if (mode == "deadlock")
+                other.all_reduce(std::span<float>(values)).wait();
+            stand(mode, go);
+        }
         world.all_reduce(std::span<float>(values)).wait();
         StepReport report;
         report.step = step;
@@ -123,10 +168,10 @@ int main(int argc, char** argv) {
         Session session = Session::from_environment();
         if (mode == "pretend") {
             pretend(session, argv[2]);
-        } else if (mode == "train" || mode == "work" || mode == "once") {
-            train(session, mode, argv[2]);
-        } else {
+        } else if (mode == "late" || mode == "die" || mode == "timeout") {
             meet(session, mode, argv[2]);
+        } else {
+            train(session, mode, argv[2]);
         }
     } catch (const Error& error) {
         // The first that exits has the others ended; who was aborted lets those speak that know

@@ -307,6 +307,7 @@ TEST_CASE("a job that stood still, and was ended") {
     restart for hang, 1 of 3 in 6 h from the checkpoint of step 400 …
 )");
     hung.found.lines.clear();
+    hung.found.ranks.clear();
     hung.record.what = "every rank waits for the others";
     hung.restart_number.reset();
     hung.no_restart = "hang stops the job";

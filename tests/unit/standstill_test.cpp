@@ -1,4 +1,5 @@
 #include "progress/standstill.hpp"
+#include "progress/python_place.hpp"
 #include "progress/rank_activity.hpp"
 #include "progress/step_watch.hpp"
 
@@ -13,6 +14,7 @@
 using namespace autolaunch::launcher;
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 namespace {
@@ -192,6 +194,50 @@ TEST_CASE("by a limit of ours a job is ended when that is sure, far, and nobody'
     CHECK_FALSE(ends(judge_standstill(held), true));
 }
 
+TEST_CASE("who is in torch's collectives by its Python stack waits, as by a recorder") {
+    constexpr char kThreads[] =
+        "Thread 0x00007f1 (most recent call first):\n"
+        "  File \"/usr/lib/python3.11/threading.py\", line 324 in wait\n\n"
+        "Current thread 0x00007f2 (most recent call first):\n";
+    const std::string user =
+        "  File \"/home/me/my run/train.py\", line 40 in train\n"
+        "  File \"/home/me/my run/train.py\", line 60 in <module>\n";
+    const std::string torch =
+        "  File \"/v/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py\", line "
+        "2810 "
+        "in all_reduce\n"
+        "  File \"/v/lib/python3.11/site-packages/torch/distributed/c10d_logger.py\", line 81 in "
+        "wrapper\n";
+    CHECK(python_place(kThreads + torch + user) ==
+          PythonPlace{.collective = "all_reduce", .place = "train (train.py:40)"});
+    CHECK(python_place(kThreads + user) ==
+          PythonPlace{.collective = {}, .place = "train (train.py:40)"});
+    CHECK(python_place(kThreads +
+                       ("  File \"/usr/lib/python3.11/queue.py\", line 171 in get\n" + user)) ==
+          PythonPlace{.collective = {}, .place = "train (train.py:40)"});
+    for (const char* other : {"", "x", "Current thread (most recent call first):\n  File \"",
+                              "(most recent call first):\n  File \"a\", line 3\n"})
+        CHECK(python_place(other) == PythonPlace{});
+
+    std::vector<RankActivity> all;
+    for (int rank = 0; rank < 8; ++rank)
+        all.push_back(does(rank, Doing::waits, "in all_reduce, called in train (train.py:40)"));
+    auto found = judge_standstill(facts_of(all, {}));
+    CHECK(found.sure);
+    CHECK(found.ranks.empty());
+    CHECK(found.lines ==
+          std::vector<std::string>{"ranks 0-7 wait in all_reduce, called in train (train.py:40)"});
+    all[3] = does(3, Doing::still, "sleeps, in load (data.py:7)");
+    all[5] = does(5, Doing::waits, "in barrier, called in save (train.py:80)");
+    found = judge_standstill(facts_of(all, {}));
+    CHECK(found.sure);
+    CHECK(found.ranks == std::vector{3});
+    CHECK(found.lines == std::vector<std::string>{
+                             "rank 3 (pid 103) sleeps, in load (data.py:7)",
+                             "ranks 0-2,4,6-7 wait in all_reduce, called in train (train.py:40)",
+                             "rank 5 waits in barrier, called in save (train.py:80)"});
+}
+
 TEST_CASE("a limit that was told counts from the first step on, and however long steps take") {
     StepWatch watch;
     watch.tell_limit(seconds(30));
@@ -218,38 +264,170 @@ TEST_CASE("time in which nobody looked is no silence") {
     CHECK(watch.near_limit() == milliseconds(3500));
 }
 
-// An agent looks every 200 ms; what is overdue is judged by what the ranks do then. Evaluations,
-// saves and pauses of the garbage collector use the CPU or the disk.
-TEST_CASE("a day of training with evaluations, saves and pauses raises no false alarm") {
-    std::mt19937 random(7);
-    StepWatch watch;
-    auto now = kStart + seconds(20);  // the first step compiles
-    int overdue = 0, named = 0;
-    bool saw_hang = false;
-    watch.step(0, now);
-    for (int step = 1; now < kStart + hours(24); ++step) {
-        milliseconds time(std::uniform_int_distribution<int>(900, 1300)(random));
-        if (step % 500 == 0)
-            time += seconds(45);  // an evaluation, not declared
-        else if (step % 100 == 0)
-            time += seconds(8);  // a save
-        else if (step % 37 == 0)
-            time += milliseconds(2500);  // garbage, or another shape is compiled
-        if (const auto at = first_overdue(watch, now, now + time)) {
-            ++overdue;
-            const auto it = *watch.look(now + time);
-            if (judge_standstill({.overdue = it, .activities = {does(0, Doing::working)}}).sure ||
-                it.far)
-                ++named;
+namespace {
+
+enum class Pause { none, garbage, compiles, saves, evaluates, declared, stopped, agent_stopped };
+
+/// A job whose ranks step together, for a day: what an agent and the head see of it, by a clock of
+/// its own. Every pause is one that ends by itself.
+class Soak {
+public:
+    explicit Soak(unsigned seed) : random_(seed), usual_(between(200, 8000)) {}
+
+    /// Pauses that were looked at; `false_alarms` counts what was said of them.
+    int run(hours time) {
+        for (int rank = 0; rank < kRanks; ++rank)
+            watch_.step(rank, now_ = kStart + 20 * usual_);
+        for (steps_ = 1; now_ < kStart + time; ++steps_)
+            step(next_pause());
+        return looked_at_;
+    }
+    /// Then nothing ends it; how long that took to be named.
+    milliseconds hang() {
+        const auto since = now_;
+        for (auto at = now_; at < now_ + hours(1); at += milliseconds(200))
+            if (const auto overdue = watch_.look(at))
+                if (judge(*overdue, Doing::still).sure)
+                    return std::chrono::duration_cast<milliseconds>(at - since) + seconds(1);
+        return hours(1);
+    }
+    milliseconds usual() const { return watch_.usual(); }
+
+    int false_alarms = 0, would_end = 0;
+
+private:
+    static constexpr int kRanks = 3;
+
+    milliseconds between(int from, int to) {
+        return milliseconds(std::uniform_int_distribution<int>(from, to)(random_));
+    }
+    bool one_in(int times) { return std::uniform_int_distribution<int>(1, times)(random_) == 1; }
+
+    Pause next_pause() {
+        if (steps_ % 1000 == 0)
+            return Pause::declared;
+        if (steps_ % 400 == 0)
+            return Pause::evaluates;
+        if (steps_ % 100 == 0)
+            return Pause::saves;
+        if (one_in(60))
+            return Pause::garbage;
+        if (one_in(500))
+            return one_in(2) ? Pause::stopped : Pause::agent_stopped;
+        return steps_ < 50 && one_in(10) ? Pause::compiles : Pause::none;
+    }
+
+    milliseconds length(Pause pause) {
+        switch (pause) {
+            case Pause::garbage:
+                return between(100, 3000);
+            case Pause::compiles:
+                return std::min<milliseconds>(20 * usual_, seconds(50));
+            case Pause::saves:
+                return between(1000, 30'000);
+            case Pause::evaluates:
+                return between(20'000, 50'000);
+            case Pause::declared:
+                return between(60'000, 1'200'000);
+            case Pause::stopped:
+                return seconds(3);
+            case Pause::agent_stopped:
+                return between(5000, 600'000);
+            case Pause::none:
+                break;
         }
-        now += time;
-        watch.step(0, now);
+        return milliseconds(0);
     }
-    CHECK(overdue > 0);  // it did look at them
-    CHECK(named == 0);
-    if (const auto at = first_overdue(watch, now, now + hours(1))) {
-        const auto it = *watch.look(*at);
-        saw_hang = judge_standstill({.overdue = it, .activities = {does(0, Doing::still)}}).sure;
+
+    void step(Pause pause) {
+        const milliseconds more = length(pause);
+        if (pause == Pause::declared)
+            watch_.phase(0, true, now_), watch_.phase(1, true, now_), watch_.phase(2, true, now_);
+        if (pause == Pause::agent_stopped)
+            now_ += more, watch_.forgive(more);
+        const auto until = now_ +
+                           usual_ * std::uniform_int_distribution<int>(85, 140)(random_) / 100 +
+                           (pause == Pause::agent_stopped ? milliseconds(0) : more);
+        // Nothing is overdue before the limit: nobody needs to look.
+        for (auto at = now_ + watch_.near_limit(); at < until; at += milliseconds(200))
+            if (const auto overdue = watch_.look(at))
+                notice(*overdue, pause);
+        now_ = until;
+        for (int rank = 0; rank < kRanks; ++rank) {
+            if (pause == Pause::declared)
+                watch_.phase(rank, false, now_);
+            watch_.step(rank, now_);
+        }
     }
-    CHECK(saw_hang);
+
+    Standstill judge(const StepWatch::Overdue& overdue, Doing doing) {
+        return judge_standstill(
+            {.overdue = overdue,
+             .activities = {does(0, Doing::working), does(1, Doing::working), does(2, doing)},
+             .in_collective = {0, 1}});
+    }
+    void notice(const StepWatch::Overdue& overdue, Pause pause) {
+        ++looked_at_;
+        const auto found = judge(overdue, pause == Pause::stopped ? Doing::stopped
+                                          : pause == Pause::saves ? Doing::blocked
+                                                                  : Doing::working);
+        false_alarms += static_cast<int>(found.sure || overdue.far);
+        would_end += static_cast<int>(ends_generation(found, overdue, minutes(5), false));
+    }
+
+    std::mt19937 random_;
+    milliseconds usual_;
+    StepWatch watch_;
+    StepWatch::Moment now_ = kStart;
+    int steps_ = 0, looked_at_ = 0;
+};
+
+}  // namespace
+
+// An agent looks every 200 ms; what is overdue is judged by what the ranks do then.
+TEST_CASE("days of training with all that pauses raise no false alarm, and a hang is named") {
+    for (unsigned seed = 1; seed <= 4; ++seed) {
+        CAPTURE(seed);
+        Soak soak(seed);
+        CHECK(soak.run(hours(24)) > 0);
+        CHECK(soak.false_alarms == 0);
+        CHECK(soak.would_end == 0);
+    }
+}
+
+TEST_CASE("a hang is named within three usual steps and two seconds, where steps are even") {
+    for (const int usual : {50, 300, 1000, 20'000}) {
+        const auto watch = watch_of(50, milliseconds(usual));
+        const auto last = kStart + 50 * milliseconds(usual);
+        const auto seen = first_overdue(watch, last, last + hours(1));
+        REQUIRE(seen);
+        constexpr milliseconds kBetweenLooks(1000);
+        CHECK(*seen + kBetweenLooks <= last + 3 * milliseconds(usual) + seconds(2));
+    }
+}
+
+TEST_CASE("ranks that report no steps are given minutes, and nothing ends them by itself") {
+    StepWatch watch({.least_steps = 20, .shortest_far = minutes(5), .only_far = true});
+    for (int sign = 0; sign <= 19; ++sign)
+        watch.step(0, kStart + sign * seconds(2));
+    CHECK_FALSE(watch.look(kStart + hours(9)));  // too little is known
+    watch.step(0, kStart + seconds(40));
+    CHECK_FALSE(watch.look(kStart + seconds(40) + minutes(5)));
+    auto overdue = watch.look(kStart + seconds(41) + minutes(5));
+    REQUIRE(overdue);
+    overdue->by_signs = true;
+    StandstillFacts facts{.overdue = *overdue, .activities = {does(0, Doing::still)}};
+    facts.quiet = overdue->silence;
+    const auto found = judge_standstill(facts);
+    CHECK(found.sure);
+    CHECK(found.headline ==
+          "nothing was printed, read, written or sent for 301.0 s, where something comes every 2.0 "
+          "s");
+    CHECK_FALSE(ends_generation(found, *overdue, minutes(5), false));
+    CHECK(ends_generation(found, *overdue, minutes(5), true));
+    facts.quiet = seconds(3);  // on another node
+    CHECK(judge_standstill(facts).moves_elsewhere);
+    CHECK_FALSE(ends_generation(judge_standstill(facts), *overdue, minutes(5), true));
+    watch.alive(0, kStart + minutes(6));  // bytes
+    CHECK_FALSE(watch.look(kStart + minutes(10)));
 }
