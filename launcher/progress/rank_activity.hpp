@@ -18,7 +18,9 @@ enum class Doing : std::uint8_t {
 struct ActivityLook {
     std::chrono::steady_clock::time_point at;
     std::chrono::milliseconds cpu_time{0};
-    std::uint64_t moved_bytes = 0;  ///< read and written, also from memory and pipes
+    std::uint64_t moved_bytes = 0;        ///< read and written, also from memory and pipes
+    std::chrono::milliseconds waited{0};  ///< its main process's threads, for a CPU that was busy
+    std::chrono::milliseconds throttled{0};  ///< its cgroup, which had used up its share
 };
 
 /// What a rank did between two looks.

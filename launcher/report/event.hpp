@@ -169,6 +169,11 @@ struct StacksShown {
 struct StandstillOver {
     std::chrono::milliseconds lasted{0};
 };
+/// The others wait for these ranks in every step.
+struct StragglersSeen {
+    std::vector<int> ranks;          ///< the slowest first
+    std::vector<std::string> lines;  ///< a sentence each, with what it lacks where that is seen
+};
 /// The job stood still for restart.hang_after, and the generation was ended for it.
 struct JobHung {
     StandstillNoticed found;          ///< who holds it up, and where the others wait
@@ -227,7 +232,7 @@ struct Event {
                  RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
                  NodeLost, HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown,
                  PythonPreloaded, WarningRaised, FlightShown, StandstillNoticed, StandstillOver,
-                 StacksShown, JobHung, JobEnded>
+                 StacksShown, JobHung, StragglersSeen, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -223,6 +223,9 @@ std::pair<const char*, Json> describe(const StacksShown& e) {
 std::pair<const char*, Json> describe(const StandstillOver& e) {
     return {"standstill_over", {{"lasted_seconds", seconds(e.lasted)}}};
 }
+std::pair<const char*, Json> describe(const StragglersSeen& e) {
+    return {"stragglers", {{"ranks", e.ranks}, {"lines", e.lines}}};
+}
 std::pair<const char*, Json> describe(const JobHung& e) {
     Json json = describe(e.found).second;
     json.update({{"stacks", e.stacks},

@@ -341,6 +341,11 @@ void Reporter::show(const Event&, const JobHung& hung) {
     console_.write_message(failure_screen(hung, console_.style()));
 }
 
+void Reporter::show(const Event&, const StragglersSeen& seen) {
+    console_.write_message(console_.style().yellow("the job is held up:") + "\n" +
+                           flight_screen(seen.lines, ""));
+}
+
 void Reporter::show(const Event&, const JobEnded& job) {
     stop_notice_.reset();
     countdown_.reset();

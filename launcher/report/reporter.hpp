@@ -91,6 +91,7 @@ private:
     void show(const Event& event, const StacksShown& stacks);
     void show(const Event& event, const StandstillOver& over);
     void show(const Event& event, const JobHung& hung);
+    void show(const Event& event, const StragglersSeen& seen);
     void show(const Event& event, const JobEnded& job);
     template <class Other>
     void show(const Event&, const Other&) {}

@@ -166,6 +166,7 @@ struct RestartSpec {
     std::chrono::milliseconds kill_wait{0};
     std::string stop_signal = "term";  ///< that the program saves and stops on: usr1, …
     HangAfter hang_after;
+    std::string straggler = "warn";  ///< or off: of ranks for which the others wait
     RestartRules on;
 };
 

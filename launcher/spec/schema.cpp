@@ -315,6 +315,13 @@ Section restart_section() {
           "time of your own counts also for ranks that are busy and come to no step.",
           {},
           1000},
+         {"straggler",
+          Form::text,
+          FIELD(restart.straggler),
+          "warn",
+          "What follows when the others wait for a rank in every step (docs/hangs.md): it is told "
+          "of, or nothing. This version has no spare nodes to replace it with.",
+          {"warn", "off"}},
          {"on", Form::restart_map, FIELD(restart.on), "",
           "What follows from a cause (docs/causes.md), such as {network: {window: 5 per 6h, delay: "
           "10s, backoff: 2}, crash: {budget: 1}, gpu: {action: stop}}."}}};

@@ -99,6 +99,7 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
           io, head_, flight_, hang_limit(plan.spec),
           [this](Happening what) { report(std::move(what)); },
           [this](const StandstillNoticed& found) { on_hang(found); }),
+      stragglers_(io, plan, head_, flight_, [this](Happening what) { report(std::move(what)); }),
       generation_number_(first_generation),
       restart_book_(plan),
       warnings_(plan.warnings) {
@@ -124,7 +125,7 @@ void JobSupervisor::dispatch(JobEvent event) {
     const JobTransition next = transition(state_, event);
     state_ = next.next;
     if (state_ != JobState::running)
-        standstill_.stop();
+        standstill_.stop(), stragglers_.stop();
     act(next.action);
 }
 
@@ -296,6 +297,8 @@ void JobSupervisor::on(int node, control::GenerationRunning&& running) {
                              .gpus = tally_->gpus()});
     stop_planner_.ranks_run();
     dispatch(JobEvent::started);
+    if (state_ == JobState::running)
+        stragglers_.begin_generation(generation_number_);
 }
 
 void JobSupervisor::on(int node, control::StartFailed&& failed) {
@@ -437,7 +440,7 @@ void JobSupervisor::on(int node, control::StepsOverdue&& overdue) {
 void JobSupervisor::on(int node, control::StepsAgain&& again) { standstill_.again(node, again); }
 
 void JobSupervisor::on(int node, control::ActivityRead&& read) {
-    standstill_.heard(node, std::move(read));
+    read.request < 0 ? stragglers_.heard(read) : standstill_.heard(node, std::move(read));
 }
 
 void JobSupervisor::on(int node, control::StacksWritten&& written) {

@@ -12,6 +12,7 @@
 #include "supervise/standstill_inquiry.hpp"
 #include "supervise/stop_facts.hpp"
 #include "supervise/stop_planner.hpp"
+#include "supervise/straggler_watch.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -123,6 +124,7 @@ private:
     StopPlanner stop_planner_;
     FlightInquiry flight_;
     StandstillInquiry standstill_;
+    StragglerWatch stragglers_;
 
     JobState state_ = JobState::starting;
     MasterStore store_;                     ///< of this generation

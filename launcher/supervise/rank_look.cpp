@@ -1,6 +1,7 @@
 #include "supervise/rank_look.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/process_condition.hpp"
@@ -20,6 +21,8 @@
 namespace autolaunch::launcher {
 
 namespace {
+
+using std::chrono::milliseconds;
 
 std::string read_proc(pid_t pid, const char* file) {
     try {
@@ -55,6 +58,40 @@ std::uint64_t moved_bytes_of(pid_t pid) {
         if (name == "rchar:" || name == "wchar:")
             sum += bytes;
     return sum;
+}
+
+// Its second number is the time in ns in which it could run, and another one did.
+milliseconds waited_of(pid_t pid) {
+    std::error_code gone;
+    std::uint64_t sum = 0;
+    for (const auto& thread : list_folder("/proc/" + std::to_string(pid) + "/task", gone)) {
+        std::istringstream fields(
+            read_proc(pid, ("task/" + thread.filename().string() + "/schedstat").c_str()));
+        std::uint64_t ran = 0, waited = 0;
+        if (fields >> ran >> waited)
+            sum += waited;
+    }
+    return milliseconds(sum / 1'000'000);
+}
+
+// throttled_usec of cgroup v2.
+milliseconds throttled_of(pid_t pid) {
+    std::istringstream groups(read_proc(pid, "cgroup"));
+    for (std::string group; std::getline(groups, group);)
+        if (group.starts_with("0::")) {
+            std::string stat;
+            try {
+                stat = read_file("/sys/fs/cgroup" + group.substr(3) + "/cpu.stat");
+            } catch (const Error&) {
+                break;  // version 1, or hidden
+            }
+            std::istringstream fields(stat);
+            std::string name;
+            for (std::uint64_t value = 0; fields >> name >> value;)
+                if (name == "throttled_usec")
+                    return milliseconds(value / 1000);
+        }
+    return milliseconds(0);
 }
 
 struct CallName {
@@ -142,6 +179,8 @@ ActivityLook look_at_tree(pid_t pid) {
         look.cpu_time += cpu_time_of(process);
         look.moved_bytes += moved_bytes_of(process);
     }
+    look.waited = waited_of(pid);
+    look.throttled = throttled_of(pid);
     return look;
 }
 

@@ -148,7 +148,7 @@ void StandstillWatch::answer() {
         RankActivity activity = compare_looks(first, look_at_tree(pid), state);
         activity.rank = number;
         activity.pid = pid;
-        if (activity.doing != Doing::working)
+        if (activity.doing != Doing::working)  // else what it lacks is said
             activity.what = process_condition(pid);
         if (activity.doing == Doing::still)
             activity.what = describe_standing(pid);

@@ -28,6 +28,8 @@ launch stopped train
 touch short.go
 launch short train
 for kind in reads child kernel skips deadlock; do launch $kind $kind -c ended.yaml restart.max_restarts=0; done
+printf 'trainer: {command: [x]}\nmonitoring: {interval_seconds: 1}\n' >soon.yaml
+launch slow slow -c soon.yaml
 # Ranks that report nothing: they print, and then spin.
 "$AUTOLAUNCH" -n 2 -c ended.yaml restart.max_restarts=0 --log-dir mute -- \
     sh -c 'for i in 1 2 3 4; do echo $i; sleep 0.3; done; while :; do :; done' >mute.out.log 2>mute.log </dev/null &
@@ -90,6 +92,12 @@ contains "a deadlock" deadlock.log "a deadlock of two communicators: "
 wait "${job[mute]}"
 expect "exit code of ranks that show no sign of life" 124 $?
 contains "what they do not" mute.log "and the job stands still: nothing was printed, read, written or sent for "
+
+wait "${job[slow]}"
+expect "exit code of a job with a slow rank" 0 $?
+contains "a rank for which the others wait" slow.log "rank 2 is busy for "
+expect "events of a slow rank" 1 "$(grep -c '"event":"stragglers","ranks":\[2\]' slow/events.jsonl)"
+noticed slow && fail "a slow rank was taken for a hang: $(cat slow.log)"
 
 ends_well sleeps
 contains "the end of it" sleeps.log "the job goes on, after "

@@ -7,6 +7,7 @@
 //     flight_rank train GO       … after 12 steps, and 3 more follow
 //     flight_rank work GO        … the same, but meanwhile it computes
 //     flight_rank once GO        … the same, but in the first generation alone
+//     flight_rank slow GO        the last one needs twice the time for each of many steps
 //     flight_rank reads GO       … the same, but it reads from a pipe, GO.pipe
 //     flight_rank child GO       … the same, but it waits for its child
 //     flight_rank kernel GO      … the same, but in the kernel, where no signal wakes it
@@ -110,15 +111,16 @@ void stand(const std::string& mode, const std::string& go) {
 }
 
 void train(Session& session, const std::string& mode, const std::string& go) {
-    constexpr int kSteps = 15, kStandsBefore = 12;
+    constexpr int kSteps = 15, kManySteps = 70, kStandsBefore = 12;
     Communicator world = Communicator::world(session, CommunicatorOptions{});
     Communicator other = *world.split(0, session.rank());
     std::vector<float> values(1 << 12);
     world.set_label("gradients");
     say_ready();
-    for (int step = 0; step < kSteps; ++step) {
-        std::this_thread::sleep_for(50ms);
-        const bool stands = mode != "once" || session.info().generation == 0;
+    const bool is_slow = mode == "slow" && session.rank() == world.size() - 1;
+    for (int step = 0; step < (mode == "slow" ? kManySteps : kSteps); ++step) {
+        std::this_thread::sleep_for(is_slow ? 100ms : 50ms);
+        const bool stands = mode == "once" ? session.info().generation == 0 : mode != "slow";
         if (stands && step == kStandsBefore && session.rank() == world.size() - 1) {
             if (mode == "skips")
                 return;

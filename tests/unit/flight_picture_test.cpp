@@ -6,6 +6,7 @@
 #include "flight_view/flight_lines.hpp"
 #include "flight_view/last_call.hpp"
 #include "flight_view/rank_recorders.hpp"
+#include "flight_view/stragglers.hpp"
 
 #include <doctest/doctest.h>
 
@@ -323,6 +324,42 @@ TEST_CASE("of a long queue both ends are told") {
     CHECK(calls.size() == 40);
     CHECK(calls.front().sequence == 1);
     CHECK(calls.back().sequence == 200);
+}
+
+TEST_CASE("who waits least, three times in a row, is the one that the others wait for") {
+    // Ten steps of 100 ms, of which a rank waits for `waits` ms.
+    const auto stepping = [](int rank, int waits) {
+        std::vector<flight::RecordedCall> calls;
+        for (int step = 10; step > 0; --step) {
+            auto one = call(Kind::all_reduce, std::uint64_t(20 - step), State::finished, 0);
+            one.enqueued_us = step * 100'000;
+            one.finished_us = one.enqueued_us - waits * 1000;
+            calls.push_back(one);
+        }
+        return rank_in(rank, {group(rank, 4, calls)});
+    };
+    CHECK(share_in_calls(stepping(0, 40)).value() == doctest::Approx(0.4));
+    CHECK_FALSE(share_in_calls(rank_in(0, {})));
+    const std::vector<flight::RecordedRank> ranks{stepping(0, 40), stepping(1, 45), stepping(2, 2),
+                                                  stepping(3, 42)};
+    StragglerBook book;
+    CHECK(book.see(ranks).empty());
+    CHECK(book.see({stepping(0, 40), stepping(1, 45), stepping(2, 41), stepping(3, 42)}).empty());
+    for (int look = 1; look < StragglerBook::kLooks; ++look)
+        CHECK(book.see(ranks).empty());
+    const auto found = book.see(ranks);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].rank == 2);
+    CHECK(found[0].busy == doctest::Approx(0.98));
+    CHECK(found[0].others == doctest::Approx(0.58));
+    int told = 0;  // then it is known
+    for (int look = StragglerBook::kLooks; look < StragglerBook::kSilence; ++look)
+        told += static_cast<int>(book.see(ranks).size());
+    CHECK(told == 0);
+    // Calls that overlap count once, and unfinished ones until now.
+    auto two = stepping(0, 40);
+    two.groups.push_back(two.groups[0]);
+    CHECK(share_in_calls(two).value() == doctest::Approx(0.4));
 }
 
 TEST_CASE("two communicators of which each waits for the other") {

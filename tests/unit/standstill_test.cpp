@@ -162,6 +162,15 @@ TEST_CASE("work is CPU time and bytes; a watchdog's glances are none") {
     CHECK(compare_looks(first, after(0, 1 << 20), 'D').doing == Doing::working);
     CHECK(compare_looks(first, after(0, 0), 'T').doing == Doing::stopped);
     CHECK(compare_looks(first, after(0, 0), 't').doing == Doing::traced);
+    auto scarce = after(900, 0);
+    CHECK(compare_looks(first, scarce, 'R').what.empty());
+    scarce.waited = milliseconds(400);
+    CHECK(compare_looks(first, scarce, 'R').what ==
+          "waited for a CPU for 40 % of it: others compute on its cores");
+    scarce.throttled = milliseconds(70);
+    CHECK(compare_looks(first, scarce, 'R').what ==
+          "was throttled by its cgroup for 7 % of the time, and waited for a CPU for 40 % of it: "
+          "others compute on its cores");
     // A child ended between the looks, and took its time along.
     CHECK(compare_looks(after(900, 1 << 20), first, 'S').cpu_percent == 0);
 }
