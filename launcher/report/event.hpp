@@ -57,6 +57,7 @@ struct StopBudgetKnown {
 struct RankStarted {
     int rank = 0, local_rank = 0, pid = 0;
     std::optional<int> gpu;
+    bool stayed = false;  ///< the process is of an earlier generation
 };
 struct StepReported {
     int rank = 0;
@@ -209,12 +210,12 @@ struct JobEnded {
 struct Event {
     std::chrono::system_clock::time_point at;
     int generation = 0;
-    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted, StepReported,
-                 CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
-                 StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
-                 HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded,
-                 WarningRaised, FlightShown, StandstillNoticed, StandstillOver, StacksShown,
-                 JobEnded>
+    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
+                 StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
+                 RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
+                 NodeLost, HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown,
+                 PythonPreloaded, WarningRaised, FlightShown, StandstillNoticed, StandstillOver,
+                 StacksShown, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);
