@@ -42,7 +42,8 @@ void train(const Options& options) {
     const auto config = gpt::parse_trainer_config(
         options.config.empty() ? session.trainer_config() : text_of(options.config),
         options.preset);
-    gpt::Trainer(session, config).run();
+    const auto loop = [&] { gpt::Trainer(session, config).run(); };
+    config.in_place ? session.run(loop) : loop();
 }
 
 /// Nothing when the command line makes no sense.

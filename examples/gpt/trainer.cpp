@@ -95,19 +95,20 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
         checkpointer_.emplace(session, world_, options);
     }
     plan_ = memory_plan();
-    peak_ = compute_.peak(world_);
 }
 
 void Trainer::run() {
+    const std::string resumed = resume();
+    if (peak_.per_second == 0)
+        peak_ = compute_.peak(world_);
     if (prints())
-        introduce();
-    resume();
+        introduce(resumed);
     train();
     if (steps_done_ == config_.step_scheduler.max_steps)
         show_result();
 }
 
-void Trainer::introduce() const {
+void Trainer::introduce(const std::string& resumed) const {
     const double entropy = unigram_entropy(text_.train);
     std::printf(
         "model %lld parameters: %lld layers, %lld heads, width %lld, context %lld\n",
@@ -126,6 +127,7 @@ void Trainer::introduce() const {
     std::printf("a token takes %.3g Mflop, peak %.4g Gflop/s (%s), memory planned %s a rank\n",
                 flops_per_token(config_.model) / 1e6, peak_.per_second / 1e9, peak_.source.c_str(),
                 in_bytes(static_cast<std::size_t>(plan_.total())).c_str());
+    std::fputs(resumed.c_str(), stdout);
     std::fflush(stdout);
 }
 
@@ -158,7 +160,7 @@ Trainer::MemoryUse Trainer::memory_use() const {
             compute_.allocated()};
 }
 
-void Trainer::resume() {
+std::string Trainer::resume() {
     const auto checkpoint =
         checkpointer_ ? checkpointer_->load_latest(sharded_, optimizer_) : std::nullopt;
     if (!checkpoint) {
@@ -169,7 +171,7 @@ void Trainer::resume() {
                                    std::int64_t first, std::span<float> values) {
             initial_values(config_.model, config_.seed, name, first, values);
         });
-        return;
+        return {};
     }
     steps_done_ = checkpoint->step;
     const auto extra = json::parse(checkpoint->extra);
@@ -180,16 +182,17 @@ void Trainer::resume() {
     const bool same_data = extra.value("seed", config_.seed) == config_.seed &&
                            extra.value("global_batch", config_.dataloader.global_batch) ==
                                config_.dataloader.global_batch;
-    if (!prints())
-        return;
+    // It was measured by these ranks a moment ago, which takes longer than all the rest of this.
+    if (checkpoint->in_memory && extra.contains("peak"))
+        peak_ = {extra["peak"], extra["peak_source"]};
+    std::string notes;
     for (const std::string& reason : checkpoint->skipped)
-        std::printf("note: passed over %s\n", reason.c_str());
-    std::printf("resumed from step %lld, %s\n", static_cast<long long>(steps_done_),
-                checkpoint->path.c_str());
+        notes += "note: passed over " + reason + "\n";
+    notes += "resumed from step " + std::to_string(steps_done_) + ", " + checkpoint->path.string() +
+             "\n";
     if (!same_data)
-        std::printf(
-            "note: seed or global_batch differ from the checkpoint's, so other data follows\n");
-    std::fflush(stdout);
+        notes += "note: seed or global_batch differ from the checkpoint's, so other data follows\n";
+    return notes;
 }
 
 void Trainer::train() {
@@ -210,6 +213,9 @@ void Trainer::train() {
         if (checkpointer_ &&
             (reason != al::SaveReason::none || step == config_.step_scheduler.max_steps))
             save(step);
+        else if (const auto often = config_.step_scheduler.copy_every;
+                 checkpointer_ && often > 0 && step % often == 0)
+            checkpointer_->save_to_memory(step, sharded_, optimizer_, {.extra = extra_state()});
         if (!al::SaveDecision{reason}.stop())
             continue;
         if (prints()) {
@@ -300,14 +306,20 @@ void Trainer::print_step(std::int64_t step, const StepOutcome& outcome) {
     unprinted_seconds_ = 0;
 }
 
-void Trainer::save(std::int64_t step) {
+std::string Trainer::extra_state() const {
     json extra = {{"seed", config_.seed}, {"global_batch", config_.dataloader.global_batch}};
     if (scaler_) {
         extra["loss_scale"] = scaler_->state().scale;
         extra["growth_tracker"] = scaler_->state().growth_tracker;
         extra["skipped_steps"] = scaler_->state().skipped_steps;
     }
-    checkpointer_->save_async(step, sharded_, optimizer_, {.extra = extra.dump()});
+    extra["peak"] = peak_.per_second;
+    extra["peak_source"] = peak_.source;
+    return extra.dump();
+}
+
+void Trainer::save(std::int64_t step) {
+    checkpointer_->save_async(step, sharded_, optimizer_, {.extra = extra_state()});
 }
 
 void Trainer::fail_if_asked(std::int64_t step) const {

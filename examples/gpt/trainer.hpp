@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace gpt {
@@ -37,11 +38,12 @@ private:
     };
 
     bool prints() const { return session_->rank() == 0; }
-    void introduce() const;
+    void introduce(const std::string& resumed) const;
     std::string why_this_device() const;
     autolaunch::fsdp::MemoryPlan memory_plan() const;
     MemoryUse memory_use() const;
-    void resume();
+    /// What there is to say of it.
+    std::string resume();
     void train();
     StepOutcome train_step(std::int64_t step);
     autolaunch::fsdp::StepResult step_optimizer(std::int64_t step);
@@ -49,6 +51,7 @@ private:
     void print_step(std::int64_t step, const StepOutcome& outcome);
     /// Whether to save after this step, and to stop; the same on every rank.
     autolaunch::SaveReason decide_after(std::int64_t step);
+    std::string extra_state() const;
     /// Begins to; the state is copied and written while the next steps compute.
     void save(std::int64_t step);
     void fail_if_asked(std::int64_t step) const;

@@ -212,6 +212,7 @@ void read_step_scheduler(const json& root, TrainerConfig& config) {
     scheduler.warmup_steps = std::min(scheduler.warmup_steps, scheduler.max_steps / 10);
     section.take<std::int64_t>("warmup_steps", scheduler.warmup_steps, 0);
     section.take<std::int64_t>("checkpoint_every", scheduler.checkpoint_every, 1);
+    section.take<std::int64_t>("copy_every", scheduler.copy_every, 0);
     section.take<std::int64_t>("log_every", scheduler.log_every, 1);
     section.take<std::int64_t>("evaluate_every", scheduler.evaluate_every, 0);
     section.finish();
@@ -266,6 +267,7 @@ void read_trainer(const json& root, TrainerConfig& config) {
     section.take("seed", config.seed);
     section.take<std::int64_t>("sample_bytes", config.sample_bytes, 0);
     section.take("temperature", config.temperature, 0.0);
+    section.take("in_place", config.in_place);
     std::string device = "auto";
     section.take("device", device);
     config.device = device_of(device);

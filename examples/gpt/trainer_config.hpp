@@ -46,6 +46,7 @@ struct TrainerConfig {
         std::int64_t max_steps = 1000;
         std::int64_t warmup_steps = 50;
         std::int64_t checkpoint_every = 200;
+        std::int64_t copy_every = 0;  ///< the same, of copies in memory; 0: none
         std::int64_t log_every = 50;
         std::int64_t evaluate_every = 0;  ///< 0: at the end only
     } step_scheduler;
@@ -71,6 +72,7 @@ struct TrainerConfig {
     std::uint64_t seed = 1;
     std::int64_t sample_bytes = 300;
     double temperature = 0.7;
+    bool in_place = true;  ///< after the loss of another rank this process goes on (Session::run())
     std::optional<FailConfig> fail;
 };
 

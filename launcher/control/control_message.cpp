@@ -63,6 +63,7 @@ auto fields(Is<StartGeneration> auto& m) {
 auto fields(Is<StopRanks> auto& m) {
     return std::tie(m.generation, m.by_user, m.reason, m.signal, m.grace_ms);
 }
+auto fields(Is<LeaveGeneration> auto& m) { return std::tie(m.generation, m.reason, m.grace_ms); }
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome); }
 
@@ -162,7 +163,8 @@ using Table =
               Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,
               Kind<InputSpent, 40>, Kind<Overslept, 44>, Kind<Here, 45>, Kind<StepsOverdue, 46>,
               Kind<StepsAgain, 47>, Kind<ActivityRead, 43>, Kind<StacksWritten, 42>,  //
-              Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
+              Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>,                  //
+              Kind<LeaveGeneration, 60>, Kind<Heartbeat, 63>>;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message

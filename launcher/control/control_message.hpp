@@ -81,6 +81,14 @@ struct StopRanks {
     std::uint64_t grace_ms = 0;  ///< from now on until SIGKILL; the newest counts
     bool operator==(const StopRanks&) const = default;
 };
+/// A rank failed, and another generation is to follow: ranks that can come along stay, others end
+/// as by StopRanks.
+struct LeaveGeneration {
+    int generation = 0;
+    std::string reason;          ///< "rank 3 failed"
+    std::uint64_t grace_ms = 0;  ///< from now on until SIGKILL for who has not left
+    bool operator==(const LeaveGeneration&) const = default;
+};
 struct KillRanks {
     int generation = 0;
     bool operator==(const KillRanks&) const = default;
@@ -121,7 +129,7 @@ struct WriteStacks {
     bool operator==(const WriteStacks&) const = default;
 };
 using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight, AskWhoIsHere,
-                             GoOn, AskActivity, WriteStacks>;
+                             GoOn, AskActivity, WriteStacks, LeaveGeneration>;
 
 // A node tells the head what happened.
 struct GenerationRunning {

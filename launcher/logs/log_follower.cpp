@@ -59,6 +59,13 @@ void LogFollower::add_file(int rank, OutputStream stream, const std::filesystem:
     folders_[index_of(stream)].add_rank(rank);
 }
 
+std::optional<std::int64_t> LogFollower::read_to(int rank, OutputStream stream) const {
+    for (const auto& file : files_)
+        if (file.rank == rank && file.stream == stream)
+            return file.offset;
+    return std::nullopt;
+}
+
 void LogFollower::rank_ended(int rank) {
     for (auto& file : files_)
         if (file.rank == rank)

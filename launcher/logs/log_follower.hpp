@@ -48,6 +48,8 @@ public:
     /// Follows the files of a rank, or none of them when the options hide it. `prefix` stands
     /// before its lines as it is, where the options have a template. Throws SystemError.
     void add_rank(int rank, int local_rank, const RankFiles& files, std::string prefix = {});
+    /// How far a rank's stream was read, where it is shown.
+    std::optional<std::int64_t> read_to(int rank, OutputStream stream) const;
     /// The rank's process has ended: no line of it is waited for.
     void rank_ended(int rank);
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -68,6 +69,15 @@ void LogRoom::add_file(const UniqueFd& written, const std::filesystem::path& pat
     ask_what_is_left(files_.back(), last_added_);
     if (may_fill_at_once())
         keep(files_.back(), last_added_);
+}
+
+void LogRoom::take_over(LogRoom& other, const std::filesystem::path& rank_folder) {
+    const auto theirs = [&](const File& file) { return file.path.parent_path() != rank_folder; };
+    const auto first = std::stable_partition(other.files_.begin(), other.files_.end(), theirs);
+    files_.insert(files_.end(), std::make_move_iterator(first),
+                  std::make_move_iterator(other.files_.end()));
+    other.files_.erase(first, other.files_.end());
+    last_added_ = Clock::now();
 }
 
 bool LogRoom::may_fill_at_once() const {

@@ -46,6 +46,8 @@ public:
     /// Before the rank starts: a disk that it fills at once has room for its words already. Keeps
     /// descriptors of its own.
     void add_rank(const RankFiles& files);
+    /// The logs in this folder are `other`'s no more, but ours: their rank writes on.
+    void take_over(LogRoom& other, const std::filesystem::path& rank_folder);
     /// Call it every 20 ms or so. Once, when it finds the disk full, once, when it finds that the
     /// file system takes nothing any more (read-only, or input/output errors), and once, when it
     /// finds logs removed: a sentence that says so.

@@ -238,6 +238,10 @@ void SessionServer::Impl::take_lines(const ConnectionPtr& connection) {
             if (connection->file)
                 stacks->file = std::make_shared<UniqueFd>(std::move(connection->file));
         }
+        if (auto* const left = std::get_if<session::HasLeft>(&*message)) {
+            if (connection->file)
+                left->file = std::make_shared<UniqueFd>(std::move(connection->file));
+        }
         if (auto* const asked = std::get_if<session::MemoryAsked>(&*message))
             asked->answer = [this, connection](const session::MemoryAnswer& answer, int file) {
                 send_whole(connection, session::format(answer), file);
@@ -331,6 +335,9 @@ SessionServer::~SessionServer() { impl_->close_all(); }
 
 bool SessionServer::send_stop(int rank, const session::Stop& stop) {
     return impl_->send_to_rank(rank, stop);
+}
+bool SessionServer::send_leave(int rank, const session::LeaveGeneration& leave) {
+    return impl_->send_to_rank(rank, leave);
 }
 bool SessionServer::send_checkpoint(int rank) {
     return impl_->send_to_rank(rank, session::CheckpointRequest{});

@@ -55,6 +55,7 @@ public:
     /// Asks the rank, in whichever generation it said hello. False when it has no connection (yet).
     bool send_stop(int rank, const session::Stop& stop);
     bool send_checkpoint(int rank);
+    bool send_leave(int rank, const session::LeaveGeneration& leave);
     std::size_t connection_count() const;
 
 private:

@@ -57,6 +57,7 @@ struct StopBudgetKnown {
 struct RankStarted {
     int rank = 0, local_rank = 0, pid = 0;
     std::optional<int> gpu;
+    bool stayed = false;  ///< the process is of an earlier generation
 };
 struct StepReported {
     int rank = 0;

@@ -98,6 +98,8 @@ std::pair<const char*, Json> describe(const StopBudgetKnown& e) {
 std::pair<const char*, Json> describe(const RankStarted& e) {
     Json json = {{"rank", e.rank}, {"local_rank", e.local_rank}, {"pid", e.pid}};
     set_if_known(json, "gpu", e.gpu);
+    if (e.stayed)
+        json["stayed"] = true;
     return {"rank_started", json};
 }
 std::pair<const char*, Json> describe(const StepReported& e) {

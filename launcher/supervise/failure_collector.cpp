@@ -68,7 +68,9 @@ FailureCollector::FailureCollector(const LaunchPlan& plan, int generation,
 }
 
 std::string FailureCollector::folder_of(int rank) const {
-    return rank_directory(plan_.run_dir, generation_, rank);
+    const auto earlier = folders_.find(rank);
+    return earlier != folders_.end() ? earlier->second
+                                     : rank_directory(plan_.run_dir, generation_, rank).string();
 }
 
 RankEnd FailureCollector::collect(const RankExited& end, const RankCircumstances& circumstances) {

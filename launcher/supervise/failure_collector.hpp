@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -34,6 +36,9 @@ public:
     /// Notes where counters and logs stand: before the first rank starts.
     FailureCollector(const LaunchPlan& plan, int generation, const StandIns* stand_ins);
 
+    /// The rank came from an earlier generation, and writes where it began to.
+    void logs_are_in(int rank, std::string folder) { folders_[rank] = std::move(folder); }
+    std::string folder_of(int rank) const;
     /// A rank that failed, at `ended_at`.
     control::RankFailed describe(const RankExited& end, Clock::time_point ended_at,
                                  const RankCircumstances& circumstances);
@@ -44,10 +49,10 @@ public:
 private:
     RankEnd collect(const RankExited& end, const RankCircumstances& circumstances);
     control::RankFailed message(const RankEnd& rank, Clock::time_point ended_at) const;
-    std::string folder_of(int rank) const;
 
     const LaunchPlan& plan_;
     const int generation_;
+    std::map<int, std::string> folders_;  ///< by rank, of those from earlier generations
     const StandIns* const stand_ins_;
     KernelLog kernel_log_;
     bool knows_pids_;

@@ -68,7 +68,7 @@ std::string prefix_of(const LaunchPlan& plan, const RankPlan& rank) {
 }  // namespace
 
 Generation::Generation(const NodeContext& node, const control::StartGeneration& start,
-                       Callbacks callbacks)
+                       Callbacks callbacks, KeptRanks& kept)
     : node_(node),
       plan_(node.plan),
       stand_ins_(node.stand_ins),
@@ -88,7 +88,15 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
     sockets_.facts.trainer_config_path = node.trainer_config;
     if (plan_.spec.logging.stdio == "pty")
         terminals_.emplace(node.io);
-    for (const auto& rank : plan_.ranks)
+    for (const auto& rank : plan_.ranks) {
+        const auto stayed = std::find_if(
+            kept.processes.begin(), kept.processes.end(), [&](const RankProcess& process) {
+                return process.plan().rank == rank.rank && process.state() == RankState::left;
+            });
+        if (stayed != kept.processes.end()) {
+            ranks_.splice(ranks_.end(), kept.processes, stayed);
+            continue;
+        }
         ranks_.emplace_back(
             node.io, rank,
             has_stand_in(stand_ins_, rank.local_rank) ? &stand_ins_->host(rank.local_rank)
@@ -96,9 +104,11 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
             node_.python == nullptr
                 ? ChildMaker(spawn_child)
                 : [python = node_.python](const ChildSpec& spec) { return python->start(spec); });
+    }
     if (node_.input != nullptr)
         node_.input->begin(number_);
     leave_trace();
+    adopt(kept);
 }
 
 // What must be gone at the job's end. The store, with its port, is the head's.
@@ -218,6 +228,8 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     if (!no_input_)
         no_input_ = open_file("/dev/null", O_RDONLY);
     ChildSpec spec = child_of(rank, files, terminals, inherited);
+    if (spec.stdin_fd != no_input_.get())
+        with_input_.insert(rank.plan().rank);
     if (!plan_.output.preload.empty())
         spec.environment.push_back(std::string(env::kStdout) + '=' + file_identity(files.out));
     if (mpi_)
@@ -237,13 +249,17 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
         mpi_->was_started(rank.plan().rank, rank.plan().local_rank, rank.pid());
     if (node_.input != nullptr)
         node_.input->was_started(rank.plan().rank, rank.pid());
-    follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files,
-                       prefix_of(plan_, rank.plan()));
+    follow_rank(rank, files);
     callbacks_.report(RankStarted{.rank = rank.plan().rank,
                                   .local_rank = rank.plan().local_rank,
                                   .pid = rank.pid(),
                                   .gpu = rank.plan().binding.gpu});
     warn_about_placement(rank, child);
+}
+
+void Generation::follow_rank(const RankProcess& rank, const RankFiles& files) {
+    follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files,
+                       prefix_of(plan_, rank.plan()));
 }
 
 void Generation::warn_about_placement(const RankProcess& rank, const Child& child) {
@@ -354,6 +370,8 @@ void Generation::act(RankProcess& rank, RankAction action) {
             return ask_to_stop(rank);
         case RankAction::send_stop_signal:
             return send_stop_signal(rank);
+        case RankAction::send_leave_message:
+            return send_leave(rank);
         case RankAction::send_term:
             return signal(rank, SIGTERM);
         case RankAction::send_kill:
@@ -452,7 +470,7 @@ void Generation::on_end(RankProcess& rank) {
 
 bool Generation::all_ended() const {
     return std::none_of(ranks_.begin(), ranks_.end(),
-                        [](const RankProcess& rank) { return rank.alive(); });
+                        [](const RankProcess& rank) { return rank.in_generation(); });
 }
 
 std::vector<pid_t> Generation::live_pids() const {
@@ -477,7 +495,7 @@ std::vector<pid_t> Generation::own_processes() const {
 std::vector<LiveRank> Generation::live_ranks() const {
     std::vector<LiveRank> live;
     for (const auto& rank : ranks_)
-        if (rank.alive())
+        if (rank.in_generation())
             live.push_back({rank.plan().rank, rank.pid(), process_condition(rank.pid())});
     return live;
 }
@@ -523,7 +541,7 @@ std::vector<NvmlEvent> Generation::gpu_events_of(int rank) {
 
 RankCircumstances Generation::circumstances_of(std::size_t exit) {
     const int rank = exits_[exit].rank;
-    return {.may_miss_words = log_room_.cannot_keep(rank_directory(plan_.run_dir, number_, rank)),
+    return {.may_miss_words = log_room_.cannot_keep(failures_.folder_of(rank)),
             .cannot_resume = cannot_resume_,
             .mpi_fault = mpi_ ? mpi_->fault_of(rank) : std::string(),
             .last_moment = last_moment_of(exit),
@@ -597,6 +615,9 @@ void Generation::end_leftovers() {
     if (node_.python != nullptr && node_.python->pid() > 0)
         not_ours.push_back(node_.python->pid());  // for the next generation
     tell_of_leftovers(not_ours);
+    for (const auto& rank : ranks_)
+        if (rank.state() == RankState::left)
+            not_ours.push_back(rank.pid());
     bool all_ended = end_children(not_ours, patience(plan_.spec));
     if (stand_ins_ != nullptr)
         all_ended = stand_ins_->end_offspring(patience(plan_.spec)) && all_ended;
@@ -657,6 +678,10 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
     } else if (const auto* asked = std::get_if<session::MemoryAsked>(&message)) {
         if (node_.memory != nullptr)
             node_.memory->answer(peer.rank, number_, *asked);
+    } else if (const auto* rejoins = std::get_if<session::Rejoins>(&message)) {
+        rank->set_rejoins(rejoins->cannot.empty());
+    } else if (const auto* left = std::get_if<session::HasLeft>(&message)) {
+        on_left(*rank, *left);
     } else if (std::holds_alternative<session::HandlesStop>(message)) {
         act(*rank, rank->apply(RankEvent::declared_cooperative));
     } else if (std::holds_alternative<session::HeardStop>(message)) {

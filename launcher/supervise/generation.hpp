@@ -16,6 +16,7 @@
 #include "report/event.hpp"
 #include "spawn/agent_pulse.hpp"
 #include "supervise/failure_collector.hpp"
+#include "supervise/kept_ranks.hpp"
 #include "supervise/mpi_ranks.hpp"
 #include "supervise/rank_memory.hpp"
 #include "supervise/rank_process.hpp"
@@ -27,11 +28,12 @@
 #include <asio/io_context.hpp>
 
 #include <chrono>
-#include <deque>
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,10 +76,13 @@ public:
         std::function<void()> rank_ended;
         std::function<void(int rank, bool begins)> phase;
         std::function<void(const SessionPeer& peer, const session::PythonStacks& stacks)> stacks;
+        std::function<void()> rank_left = [] {};
     };
 
-    /// Opens the sockets. Throws Error.
-    Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks);
+    /// Opens the sockets, and takes in the ranks of the generation before that are kept. Throws
+    /// Error; they are then still in `kept`.
+    Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks,
+               KeptRanks& kept);
 
     /// False while the ranks' interpreter imports; `then` is called once that is over.
     bool can_start(const Inheritance& inherited, std::function<void()> then);
@@ -90,6 +95,13 @@ public:
     /// One event for every rank's table, and what follows from it. Ranks that are asked to stop are
     /// told that they have `grace`; `stop_signal` is what RankAction::send_stop_signal sends.
     void apply_to_all(RankEvent event, std::chrono::milliseconds grace, int stop_signal);
+    /// As RankEvent::peer_failed to all, but ranks that can go on in the next generation are told
+    /// to leave this one instead.
+    void ask_to_leave(const std::string& reason, std::chrono::milliseconds grace);
+    /// Those that have not done so end as the others.
+    void insist_on_leaving();
+    /// Those that have, for the next generation. At the end.
+    KeptRanks give_left();
     /// Ranks that were asked to stop, and have not ended, are told another time.
     void tell_grace(std::chrono::milliseconds grace);
     /// Asked to stop, all of them save: they said so, or the spec has a signal for it.
@@ -107,7 +119,8 @@ public:
 
     int number() const { return number_; }
     int starting_rank() const { return starting_rank_; }
-    /// No process is there; ranks that are still planned do not count.
+    /// No process of it is there; ranks that are still planned do not count, nor those that have
+    /// left.
     bool all_ended() const;
     std::vector<pid_t> live_pids() const;
     /// The same, and helpers of this generation: children that somebody waits for.
@@ -155,6 +168,12 @@ private:
     ChildSpec child_of(const RankProcess& rank, const RankFiles& files,
                        const RankTerminals::Ends& terminals, const Inheritance& inherited);
     void ask_to_stop(RankProcess& rank);
+    std::string why_not_kept(const RankProcess& rank) const;
+    void send_leave(RankProcess& rank);
+    void on_left(RankProcess& rank, const session::HasLeft& left);
+    void adopt(KeptRanks& kept);
+    bool send_next(RankProcess& rank);
+    void follow_rank(const RankProcess& rank, const RankFiles& files);
     session::Stop stop_message() const;
     void on_end(RankProcess& rank);
     void tell_of_leftovers(const std::vector<pid_t>& not_ours);
@@ -171,10 +190,11 @@ private:
     const std::string secret_;
     Callbacks callbacks_;
     GenerationSockets sockets_;
-    std::deque<RankProcess> ranks_;
+    std::list<RankProcess> ranks_;
     LogFollower follower_;
     std::optional<OwnedFolder> folder_;  ///< of the ranks' logs, once one was started
     UniqueFd no_input_;                  ///< of ranks that get none
+    std::set<int> with_input_;           ///< ranks that were started with some
     LogRoom log_room_;
     std::optional<RankTerminals> terminals_;  ///< with logging.stdio: pty
     RankRecorders recorders_;
@@ -182,6 +202,7 @@ private:
     std::vector<RankExited> exits_;
     std::vector<std::chrono::steady_clock::time_point> exit_times_;  ///< of exits_
     std::chrono::milliseconds grace_;  ///< that a rank has which is asked to stop
+    std::string leave_reason_;         ///< why the generation ended before its ranks
     int stop_signal_ = 0;              ///< by which the job was stopped
     int starting_rank_ = 0;
     std::optional<std::int64_t> checkpoint_step_;

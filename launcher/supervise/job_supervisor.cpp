@@ -200,7 +200,12 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
                           .can_hurry = by_user && signal == SIGINT});
     if (by_user && !time_limit_in_ && grace < plan_.spec.restart.grace_period)
         report(WarningRaised{shortened_notice(plan_, grace)});
-    order_stop(by_user, reason, grace);
+    if (state_ != JobState::restarting)
+        return order_stop(by_user, reason, grace);
+    head_.command(control::LeaveGeneration{.generation = generation_number_,
+                                           .reason = reason,
+                                           .grace_ms = static_cast<std::uint64_t>(grace.count())});
+    kill_in(grace);
 }
 
 void JobSupervisor::order_stop(bool by_user, const std::string& reason,

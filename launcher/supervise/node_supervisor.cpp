@@ -14,6 +14,7 @@
 #include <time.h>
 #include <asio/post.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <system_error>
 #include <utility>
@@ -34,6 +35,9 @@ constexpr auto kGlanceTime = std::chrono::milliseconds(10);
 constexpr auto kStartSlice = std::chrono::milliseconds(100);
 // The same for another task's; shorter, for that task's rank is then still in doubt.
 constexpr auto kTaskSignalTime = std::chrono::milliseconds(200);
+// How long ranks that can go on in the next generation have to leave this one.
+constexpr auto kLeaveTime = std::chrono::milliseconds(5000);
+constexpr auto kEndKeptTime = std::chrono::seconds(2);
 constexpr auto kKillTimeout = std::chrono::seconds(30);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
@@ -134,6 +138,15 @@ void NodeSupervisor::obey(const control::Command& command) {
         dispatch(stop->by_user ? NodeEvent::stop_by_user : NodeEvent::stop_failed);
         stop_notice_.asked_to_end(grace_);
         standstill_.stop();
+    } else if (const auto* leave = std::get_if<control::LeaveGeneration>(&command)) {
+        if (leave->generation != start_.generation)
+            return;
+        grace_ = std::chrono::milliseconds(leave->grace_ms);
+        leave_reason_ = leave->reason;
+        see_failure();
+        dispatch(NodeEvent::leave);
+        stop_notice_.asked_to_end(grace_);
+        standstill_.stop();
     } else if (const auto* kill = std::get_if<control::KillRanks>(&command)) {
         if (kill->generation == start_.generation)
             dispatch(NodeEvent::kill);
@@ -191,6 +204,8 @@ void NodeSupervisor::act(NodeAction action) {
             return ask_ranks_to_stop();
         case NodeAction::terminate_ranks:
             return apply_to_ranks(RankEvent::peer_failed);
+        case NodeAction::ask_ranks_to_leave:
+            return ask_ranks_to_leave();
         case NodeAction::orphan_ranks:
             wait_then(timer_, plan_.spec.restart.grace_period, NodeEvent::grace_over);
             return apply_to_ranks(RankEvent::peer_failed);
@@ -211,6 +226,7 @@ void NodeSupervisor::act(NodeAction action) {
             return name_hung();
         case NodeAction::leave:
             name_hung();
+            end_kept();
             return node_.io.stop();
     }
 }
@@ -221,6 +237,9 @@ void NodeSupervisor::start_ranks() {
     standstill_.begin_generation(start_.generation);
     if (node_.stop_facts != nullptr)
         node_.stop_facts->pace.begin_generation();
+    end_kept();  // of a generation that could not be made
+    if (generation_)
+        kept_ = generation_->give_left();
     generation_.reset();  // its ports and sockets are free before the next ones are taken
     node_.member.begin_generation(start_.generation);
     begun_at_ = last_end_at_ = steady_clock::now();
@@ -268,7 +287,9 @@ std::unique_ptr<Generation> NodeSupervisor::make_generation() {
             .stacks =
                 [this](const SessionPeer& peer, const session::PythonStacks& stacks) {
                     standstill_.can_tell_stacks(peer.rank, peer.kernel_pid, stacks);
-                }});
+                },
+            .rank_left = [this] { on_rank_left(); }},
+        kept_);
 }
 
 void NodeSupervisor::cannot_start(const Error& error) {
@@ -298,6 +319,31 @@ void NodeSupervisor::ask_ranks_to_stop() {
     if (own_stop_signal(plan_.spec) != 0)
         apply_later(answer_timer_, grace_ / 2, RankEvent::no_answer);
     apply_later(insist_timer_, grace_ * 2 / 3, RankEvent::insist);
+}
+
+// Who does not leave in its time is started anew.
+void NodeSupervisor::ask_ranks_to_leave() {
+    if (!generation_)
+        return;
+    generation_->ask_to_leave(leave_reason_, grace_);
+    insist_timer_.expires_after(std::min(kLeaveTime, grace_ / 2));
+    insist_timer_.async_wait([this](const std::error_code& error) {
+        if (!error && generation_)
+            generation_->insist_on_leaving();
+    });
+}
+
+void NodeSupervisor::on_rank_left() {
+    last_end_at_ = steady_clock::now();
+    end_if_over();
+}
+
+// No generation follows for those that wait for one.
+void NodeSupervisor::end_kept() {
+    const Deadline deadline = Deadline::after(kEndKeptTime);
+    kept_.end(deadline);
+    if (state_ == NodeState::left && generation_)
+        generation_->give_left().end(deadline);
 }
 
 void NodeSupervisor::apply_later(asio::steady_timer& timer, std::chrono::milliseconds time,

@@ -58,6 +58,8 @@ private:
     void cannot_start(const Error& error);
     void apply_to_ranks(RankEvent event);
     void ask_ranks_to_stop();
+    void ask_ranks_to_leave();
+    void end_kept();
     void apply_later(asio::steady_timer& timer, std::chrono::milliseconds time, RankEvent event);
     void note_for_stop(const Happening& happening);
     bool was_stopped_at_terminal(const RankExited& ended) const;
@@ -68,6 +70,7 @@ private:
 
     std::vector<pid_t> known_children() const;
     void on_rank_ended();
+    void on_rank_left();
     void report_failure();
     void see_failure();
     void report_flight(int request);
@@ -102,6 +105,8 @@ private:
     NodeState state_ = NodeState::idle;
     control::StartGeneration start_;  ///< the newest
     std::unique_ptr<Generation> generation_;
+    KeptRanks kept_;            ///< while a generation is made
+    std::string leave_reason_;  ///< why the generation ended before its ranks
     std::chrono::steady_clock::time_point begun_at_, last_end_at_;
     std::chrono::milliseconds grace_;  ///< of the ranks, from the newest request on
     /// A rank of this generation failed, here or, by the head's word, elsewhere: its RanksEnded

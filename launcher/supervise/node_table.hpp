@@ -30,6 +30,7 @@ enum class NodeEvent {
     stop_signalled,  ///< one came, or this node's task was signalled; the head was told
     stop_by_user,    ///< StopRanks
     stop_failed,     ///< StopRanks, because another rank failed or a node was lost
+    leave,           ///< LeaveGeneration
     kill,            ///< KillRanks
     finish,          ///< Finish
     head_lost,
@@ -39,18 +40,19 @@ enum class NodeEvent {
     grace_over,   ///< the node's own: only an orphan has one
     hung,         ///< long after SIGKILL
 };
-inline constexpr int kNodeEvents = 17;
+inline constexpr int kNodeEvents = 18;
 
 enum class NodeAction {
     none,
     start_ranks,
-    tell_running,       ///< GenerationRunning to the head
-    wait_in_doubt,      ///< a deadline for the stop signal
-    glance_at_signals,  ///< a short one, for a signal that has come and was not taken yet
-    report_failure,     ///< RankFailed to the head
-    ask_ranks_to_stop,  ///< ranks that stop by themselves are told, others get SIGTERM
-    terminate_ranks,    ///< SIGTERM to all
-    orphan_ranks,       ///< the same; grace begins
+    tell_running,        ///< GenerationRunning to the head
+    wait_in_doubt,       ///< a deadline for the stop signal
+    glance_at_signals,   ///< a short one, for a signal that has come and was not taken yet
+    report_failure,      ///< RankFailed to the head
+    ask_ranks_to_stop,   ///< ranks that stop by themselves are told, others get SIGTERM
+    terminate_ranks,     ///< SIGTERM to all
+    ask_ranks_to_leave,  ///< ranks that can go on in the next generation; SIGTERM to others
+    orphan_ranks,        ///< the same; grace begins
     kill_ranks,
     clear_up,       ///< ends what the ranks left behind, and shows the rest of their output
     await_release,  ///< a deadline for the head's Finish

@@ -14,8 +14,8 @@ namespace {
 
 bool was_asked_to_stop(RankState state) {
     return state == RankState::finishing || state == RankState::saving ||
-           state == RankState::interrupted || state == RankState::stopping ||
-           state == RankState::killed;
+           state == RankState::interrupted || state == RankState::leaving ||
+           state == RankState::stopping || state == RankState::killed;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/unique_fd.hpp"
 #include "exit_codes/rank_exited.hpp"
 #include "plan/launch_plan.hpp"
 #include "spawn/child_host.hpp"
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -43,6 +45,16 @@ public:
     const RankPlan& plan() const { return plan_; }
     RankState state() const { return state_; }
     bool alive() const { return pid_ > 0 && state_ != RankState::ended; }
+    /// Alive, and of a generation: it has not left one to wait for the next.
+    bool in_generation() const { return alive() && state_ != RankState::left; }
+    /// Its own word: it can go on in the next generation as it is.
+    void set_rejoins(bool can) { rejoins_ = can; }
+    bool rejoins() const { return rejoins_; }
+    /// It waits there for the next generation; taken once.
+    void set_word(UniqueFd word) { word_ = std::move(word); }
+    UniqueFd take_word() { return std::move(word_); }
+    /// Of another generation from now on.
+    void hand_over(std::function<void(RankProcess&)> on_end) { on_end_ = std::move(on_end); }
     pid_t pid() const { return pid_; }
     void set_last_step(std::int64_t step) {
         last_step_ = step;
@@ -83,6 +95,8 @@ private:
     std::optional<Phase> phase_;
     RankExited exited_;
     std::vector<std::string> left_running_;
+    bool rejoins_ = false;
+    UniqueFd word_;
 };
 
 }  // namespace autolaunch::launcher

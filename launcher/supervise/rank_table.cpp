@@ -21,12 +21,14 @@ constexpr auto kRankTable = [] {
         {S::running,     E::user_stop,            A::send_term,         S::stopping},
         {S::running,     E::user_interrupt,       A::send_stop_signal,  S::interrupted},
         {S::running,     E::peer_failed,          A::send_term,         S::stopping},
+        {S::running,     E::leave,                A::send_leave_message, S::leaving},
         {S::running,     E::kill,                 A::send_kill,         S::killed},
         {S::running,     E::exited,               A::none,              S::ended},
 
         {S::cooperative, E::user_stop,            A::send_stop_message, S::finishing},
         {S::cooperative, E::user_interrupt,       A::send_stop_message, S::finishing},
         {S::cooperative, E::peer_failed,          A::send_term,         S::stopping},
+        {S::cooperative, E::leave,                A::send_leave_message, S::leaving},
         {S::cooperative, E::kill,                 A::send_kill,         S::killed},
         {S::cooperative, E::exited,               A::none,              S::ended},
 
@@ -46,6 +48,17 @@ constexpr auto kRankTable = [] {
         {S::interrupted, E::peer_failed,          A::send_term,         S::stopping},
         {S::interrupted, E::kill,                 A::send_kill,         S::killed},
         {S::interrupted, E::exited,               A::none,              S::ended},
+
+        // One that does not leave in its time is started anew, as one that cannot.
+        {S::leaving,     E::has_left,             A::none,              S::left},
+        {S::leaving,     E::insist,               A::send_term,         S::stopping},
+        {S::leaving,     E::peer_failed,          A::send_term,         S::stopping},
+        {S::leaving,     E::kill,                 A::send_kill,         S::killed},
+        {S::leaving,     E::exited,               A::none,              S::ended},
+
+        // Of no generation: nothing that ends one concerns it. Its owner ends it where none follows.
+        {S::left,        E::rejoined,             A::none,              S::running},
+        {S::left,        E::exited,               A::none,              S::ended},
 
         {S::stopping,    E::kill,                 A::send_kill,         S::killed},
         {S::stopping,    E::exited,               A::none,              S::ended},

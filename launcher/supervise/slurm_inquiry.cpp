@@ -9,7 +9,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kAnswerTime = std::chrono::seconds(30);  // a busy slurmctld; nobody waits
+constexpr auto kSlurmAnswerTime = std::chrono::seconds(30);  // a busy slurmctld; nobody waits
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void SlurmInquiry::ask(std::vector<std::string> question,
                        void (SlurmInquiry::*then)(const std::string&)) {
     question_.emplace(std::move(question));
     wait_.begin(
-        question_->fd(), [this] { return question_->advance(); }, kAnswerTime,
+        question_->fd(), [this] { return question_->advance(); }, kSlurmAnswerTime,
         [this, then](bool) {
             const std::string answer = question_->answer();
             question_.reset();

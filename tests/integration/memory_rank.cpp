@@ -3,11 +3,13 @@
 //   memory_rank STEPS [key=value]...
 // every=K: a copy each K steps (1); copies=N: so many of each, one after the other (1). disk=PATH:
 // a checkpoint on disk each 10 steps there, too. peers=0: no copies for other nodes. floats=N: as
-// many parameters. backend=NAME. die=RANK:STEP: in generation 0 that rank kills itself before that
-// step. hold=PATH: after step 5 of generation 0 it waits until the file is there. chaos=US: every
-// rank kills itself within so many microseconds from its restore on, in all generations but the
-// last, which trains STEPS more; the file "copying-RANK-GENERATION" then says whether it was in a
-// copy. Prints "from STEP memory|disk|nothing" and the saved text, and "digest HEX" at the end.
+// many parameters. backend=NAME. die=RANK:STEP,…: in generation 0 these ranks kill themselves
+// before that step; stuck=RANK:STEP: that one sleeps there. in_place=1: by Session::run(); chaos
+// then kills one rank, and in every third generation two. hold=PATH: after step 5 of generation 0
+// it waits until the file is there. chaos=US: every rank kills itself within so many microseconds
+// from its restore on, in all generations but the last, which trains STEPS more; the file
+// "copying-RANK-GENERATION" then says whether it was in a copy. Prints "from STEP
+// memory|disk|nothing" and the saved text, and "digest HEX" at the end.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 
@@ -160,8 +162,25 @@ void wait_for(const std::filesystem::path& file) {
     }
 }
 
-void train(const Options& options) {
-    auto session = al::Session::from_environment();
+bool is_among(const Options& options, const char* name, const al::Session& session,
+              std::int64_t step) {
+    const std::string own = "," + std::to_string(session.rank()) + ":" + std::to_string(step) + ",";
+    return session.info().generation == 0 &&
+           ("," + options.text(name) + ",").find(own) != std::string::npos;
+}
+
+// Two at once never near the end: the second one's death may come some generations later.
+bool is_chosen(const Options& options, const al::Session& session) {
+    constexpr int kAlone = 10;
+    if (options.number("in_place", 0) == 0)
+        return true;
+    const al::RankInfo& info = session.info();
+    const bool two = info.generation % 3 == 0 && info.generation + kAlone < info.max_restarts;
+    const int first = info.generation % info.world_size;
+    return info.rank == first || (two && info.rank == (first + 1) % info.world_size);
+}
+
+void train(al::Session& session, const Options& options) {
     const std::string backend = options.text("backend");
     auto world = al::Communicator::world(session, {.backend = backend.empty() ? "auto" : backend});
     Trainer trainer(world, options.number("floats", 100'000));
@@ -170,7 +189,7 @@ void train(const Options& options) {
     where.directory = disk.empty() ? "no-checkpoints" : disk;
     where.memory_peers = options.number("peers", 1) != 0;
     al::Checkpointer checkpointer(session, world, where);
-    if (dies_at_random(options, session))
+    if (dies_at_random(options, session) && is_chosen(options, session))
         kill_myself_after_at_most(std::chrono::microseconds(options.number("chaos", 0)));
     const auto found = checkpointer.latest();
     if (found)
@@ -198,12 +217,11 @@ void train(const Options& options) {
     std::optional<CopyingFlag> copying;
     if (options.number("chaos", 0) > 0)
         copying.emplace(session);
-    const std::string die = options.text("die");
     while (trainer.optimizer.step_count() < steps) {
-        if (session.info().generation == 0 &&
-            die == std::to_string(session.rank()) + ":" +
-                       std::to_string(trainer.optimizer.step_count() + 1))
+        if (is_among(options, "die", session, trainer.optimizer.step_count() + 1))
             ::kill(::getpid(), SIGKILL);
+        if (is_among(options, "stuck", session, trainer.optimizer.step_count() + 1))
+            std::this_thread::sleep_for(std::chrono::minutes(2));
         trainer.step();
         const std::int64_t step = trainer.optimizer.step_count();
         session.report_step(
@@ -230,7 +248,12 @@ void train(const Options& options) {
 
 int main(int argc, char** argv) {
     try {
-        train(read_options(argc, argv));
+        const Options options = read_options(argc, argv);
+        auto session = al::Session::from_environment();
+        if (options.number("in_place", 0) != 0)
+            session.run([&] { train(session, options); });
+        else
+            train(session, options);
     } catch (const al::Error& error) {
         std::fprintf(stderr, "memory_rank: %s\n  %s\n", error.what(), error.hint().c_str());
         return 1;

@@ -64,6 +64,7 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"start_generation",
          Command(StartGeneration{1, "10.0.0.1", 29500, "0123456789abcdef", "5ec2e7"})},
         {"stop_ranks", Command(StopRanks{1, true, "SIGTERM", 15, 15'000})},
+        {"leave_generation", Command(LeaveGeneration{1, "rank 3 failed", 15'000})},
         {"ask_who_is_here", Command(AskWhoIsHere{1, 2})},
         {"go_on", Command(GoOn{1})},
         {"write_stacks", Command(WriteStacks{1, {3, 37}})},

@@ -48,6 +48,21 @@ public:
         : Error(ErrorCode::aborted, what, std::move(hint)) {}
 };
 
+/// The generation is over: another rank was lost, and this one can go on in the next generation.
+/// See Session::run().
+class AUTOLAUNCH_API GenerationChanged : public AbortedError {
+public:
+    /// `generation` is the one that is over, `reason` why.
+    GenerationChanged(int generation, const std::string& reason)
+        : AbortedError("generation " + std::to_string(generation) + " is over: " + reason),
+          generation_(generation) {}
+
+    int generation() const noexcept { return generation_; }
+
+private:
+    int generation_;
+};
+
 /// A system call failed. error_number() is its errno.
 class AUTOLAUNCH_API SystemError : public Error {
 public:

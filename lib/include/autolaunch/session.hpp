@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,7 +14,8 @@
 namespace autolaunch {
 
 class Communicator;
-class FlightRecorder;  // private: lib/src/flight/flight_recorder.hpp
+class FlightRecorder;   // private: lib/src/flight/flight_recorder.hpp
+class GenerationWatch;  // private: lib/src/session/generation_watch.hpp
 
 /// Which program started this process, by the environment it left.
 enum class LaunchedBy { autolaunch, torchrun, mpi, slurm, nobody };
@@ -111,6 +113,21 @@ public:
     /// stop_requested().
     bool checkpoint_requested();
 
+    /// Runs the training loop, and again after another rank was lost: this process stays, and goes
+    /// on in the next generation (docs/recovery.md). The loop must make everything that it trains
+    /// with from this session, load the newest checkpoint (Checkpointer::load_latest()), and let
+    /// errors of the library pass. Where that cannot be, the launcher restarts the process as
+    /// always: with MPI, whose processes cannot lose one, and with NCCL.
+    void run(const std::function<void()>& loop);
+    /// The same by hand, in parts. From here on calls that wait for other ranks throw
+    /// GenerationChanged, on every rank, when one of them is lost and the job goes on.
+    void expect_changes();
+    /// After GenerationChanged, when nothing that was made from this session is used any more:
+    /// waits for the next generation and joins it. info() and store() are then its; MASTER_PORT and
+    /// others of the environment stay as they were. Throws Error{closed} where none follows: end
+    /// then.
+    void rejoin();
+
     /// The run directory (AUTOLAUNCH_RUN_DIR); empty without the launcher.
     const std::filesystem::path& run_dir() const noexcept;
     /// The free-form part of the spec as JSON text ("{}" without one): the file named by
@@ -126,6 +143,10 @@ private:
     /// Another connection to the job's store, for waits that must not hold up store(). Throws
     /// Error{unsupported} where one process on one node serves it by itself.
     Store new_store();
+    /// Of this generation; never null.
+    std::shared_ptr<GenerationWatch> generation_watch();
+    /// Lost ranks cannot be replaced any more, for what is used; said to the agent.
+    void cannot_rejoin(const std::string& why);
     /// The agent's socket; empty without the launcher.
     std::filesystem::path agent_socket() const;
 

@@ -12,6 +12,8 @@
 
 namespace autolaunch {
 
+class AbortHooks;  // private: lib/src/base/abort_hooks.hpp
+
 struct StoreOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;
@@ -60,7 +62,10 @@ public:
     std::vector<std::string> multi_get(std::span<const std::string> keys);
 
 private:
+    friend class Session;
     class Client;
+    /// When these are called, every call that waits here, or comes later, throws Error{closed}.
+    void end_with(AbortHooks& hooks);
     explicit Store(std::unique_ptr<Client> client);
     std::unique_ptr<Client> client_;
 };

@@ -18,15 +18,22 @@ bool returns_early(DeviceType device, Stream stream) {
     return device != DeviceType::cpu && stream.is_given();
 }
 
+/// Within a catch clause.
+[[noreturn]] void rethrow(const FlightRing& ring, const GenerationWatch* watch) {
+    if (watch != nullptr)
+        watch->throw_if_explained();
+    rethrow_with_calls(ring);
+}
+
 /// Runs it, and says how it ended before anybody else can learn that.
 template <class End, class Run>
-void run_recorded(const FlightRing& ring, End end, Run run) {
+void run_recorded(const FlightRing& ring, const GenerationWatch* watch, End end, Run run) {
     try {
         run();
         end(false);
     } catch (...) {
         end(true);
-        rethrow_with_calls(ring);
+        rethrow(ring, watch);
     }
 }
 
@@ -84,7 +91,7 @@ FlightRing::Entry CallDispatcher::begin(const FlightCall& call) {
 
 void CallDispatcher::fail(FlightRing::Entry& entry) {
     ring_->end(entry, true);
-    rethrow_with_calls(*ring_);
+    rethrow(*ring_, watch_.get());
 }
 
 void CallDispatcher::group_start() {
@@ -128,7 +135,7 @@ Work CallDispatcher::group_end(Stream stream) {
     } catch (...) {
         for (auto& entry : entries)
             ring_->end(entry, true);
-        rethrow_with_calls(*ring_);
+        rethrow(*ring_, watch_.get());
     }
 }
 
@@ -143,8 +150,8 @@ Work CallDispatcher::enqueue(CpuQueue& queue, Entries entries,
                              std::function<void(CommunicatorBackend&)> start) {
     auto work = std::make_shared<QueuedWork>();
     // On the same queue the one before has run already; on another one it may take its time.
-    queue.run([work, before = last_, backend = backend_, ring = ring_, entries = std::move(entries),
-               start = std::move(start)]() mutable {
+    queue.run([work, before = last_, backend = backend_, ring = ring_, watch = watch_,
+               entries = std::move(entries), start = std::move(start)]() mutable {
         const auto end = [&](bool failed) {
             for (auto& entry : entries)
                 ring->end(entry, failed);
@@ -154,7 +161,7 @@ Work CallDispatcher::enqueue(CpuQueue& queue, Entries entries,
                 before->wait();
             for (auto& entry : entries)
                 ring->start(entry);
-            run_recorded(*ring, end, [&] { start(*backend); });
+            run_recorded(*ring, watch.get(), end, [&] { start(*backend); });
             work->complete(nullptr);
         } catch (...) {
             end(true);

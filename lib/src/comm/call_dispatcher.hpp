@@ -4,6 +4,7 @@
 #include "comm/backend.hpp"
 #include "comm/call_log.hpp"
 #include "comm/queued_work.hpp"
+#include "session/generation_watch.hpp"
 
 #include <functional>
 #include <memory>
@@ -22,12 +23,21 @@ namespace autolaunch {
 /// and no queue, until the call is done.
 class CallDispatcher {
 public:
-    explicit CallDispatcher(std::shared_ptr<CommunicatorBackend> backend, FlightRing ring = {})
-        : backend_(std::move(backend)),
+    /// `watch`: of the generation that the group ends with; null: it ends with none.
+    explicit CallDispatcher(std::shared_ptr<CommunicatorBackend> backend, FlightRing ring = {},
+                            std::shared_ptr<GenerationWatch> watch = nullptr)
+        : watch_(std::move(watch)),
+          backend_(std::move(backend)),
           device_(backend_->device_type()),
           rank_(backend_->rank()),
           size_(backend_->size()),
-          ring_(std::make_shared<FlightRing>(std::move(ring))) {}
+          ring_(std::make_shared<FlightRing>(std::move(ring))) {
+        if (watch_)
+            hook_ =
+                watch_->hooks().add([this](const std::string& reason) { backend_->abort(reason); });
+    }
+    CallDispatcher(const CallDispatcher&) = delete;
+    CallDispatcher& operator=(const CallDispatcher&) = delete;
 
     // The backend's own answers, without a virtual call.
     DeviceType device_type() const noexcept { return device_; }
@@ -58,6 +68,7 @@ public:
     }
     /// Nobody is to learn any more what became of them: the group was lost.
     void forget_queued() noexcept { last_.reset(); }
+    const std::shared_ptr<GenerationWatch>& watch() const noexcept { return watch_; }
     const FlightRing& ring() const noexcept { return *ring_; }
     void set_label(std::string_view label) noexcept { ring_->set_label(label); }
 
@@ -69,6 +80,7 @@ private:
     [[noreturn]] void fail(FlightRing::Entry& entry);
     Work enqueue(CpuQueue& queue, Entries entries, std::function<void(CommunicatorBackend&)> start);
 
+    std::shared_ptr<GenerationWatch> watch_;
     std::shared_ptr<CommunicatorBackend> backend_;
     DeviceType device_;
     int rank_;
@@ -79,6 +91,7 @@ private:
     bool grouping_ = false;
     std::vector<CollectiveCall> group_;
     Stream group_stream_;
+    std::shared_ptr<void> hook_;  // last: it uses the backend
 };
 
 }  // namespace autolaunch

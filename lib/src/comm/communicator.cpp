@@ -36,16 +36,17 @@ BlockCounts ragged(CollectiveKind kind, std::span<const std::size_t> counts, int
 }  // namespace
 
 Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend)
-    : Communicator(std::move(backend), {}, {}) {}
+    : Communicator(std::move(backend), {}, {}, {}) {}
 
 Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend,
-                           std::shared_ptr<FlightRecorder> recorder, const std::string& name)
+                           std::shared_ptr<FlightRecorder> recorder, const std::string& name,
+                           std::shared_ptr<GenerationWatch> watch)
     : backend_(std::move(backend)) {
     if (!backend_)
         throw Error(ErrorCode::invalid_argument, "Communicator: the backend is null");
     FlightRing ring(std::move(recorder), name, backend_->rank(), backend_->size(),
                     backend_->name());
-    dispatcher_ = std::make_shared<CallDispatcher>(backend_, std::move(ring));
+    dispatcher_ = std::make_shared<CallDispatcher>(backend_, std::move(ring), std::move(watch));
 }
 
 int Communicator::rank() const noexcept { return dispatcher_->rank(); }
@@ -196,7 +197,8 @@ std::optional<Communicator> Communicator::split(int color, int key) {
     const std::string name = dispatcher_->name_part(std::to_string(color));
     if (!part)
         return std::nullopt;
-    return Communicator(std::move(part), dispatcher_->ring().recorder(), name);
+    return Communicator(std::move(part), dispatcher_->ring().recorder(), name,
+                        dispatcher_->watch());
 }
 
 Communicator Communicator::shrink(std::span<const int> lost_ranks) {
@@ -213,7 +215,7 @@ Communicator Communicator::shrink(std::span<const int> lost_ranks) {
         dispatcher_->run(flight_call(flight::Kind::shrink),
                          [&](CommunicatorBackend& backend) { return backend.shrink(lost); });
     return Communicator(std::move(rest), dispatcher_->ring().recorder(),
-                        dispatcher_->name_part("rest"));
+                        dispatcher_->name_part("rest"), dispatcher_->watch());
 }
 
 void Communicator::abort(const std::string& reason) { backend_->abort(reason); }

@@ -17,6 +17,7 @@
 #endif
 
 #include "session/environment.hpp"
+#include "session/generation_watch.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
@@ -36,19 +37,25 @@
 namespace autolaunch {
 namespace {
 
+using WatchPtr = std::shared_ptr<GenerationWatch>;
+
 constexpr bool kMpiBuiltIn = AUTOLAUNCH_HAVE_MPI != 0;
 constexpr bool kNcclBuiltIn = AUTOLAUNCH_HAVE_NCCL_BACKEND != 0;
 
 // Every rank counts its own world() calls in the store, so the n-th call of one meets the n-th call
 // of the others, and no process-wide counter is needed. `group` names the ranks that share memory.
 std::shared_ptr<CommunicatorBackend> make_shm(Session& session, const std::string& group, int rank,
-                                              int size, std::chrono::milliseconds timeout) {
+                                              int size, std::chrono::milliseconds timeout,
+                                              const WatchPtr& watch) {
     Store& store = session.store();
     const std::int64_t call = store.add(fmt::format("comm/{}/calls/{}", group, session.rank()), 1);
     const std::string key = fmt::format("comm/{}/address/{}", group, call);
     const ShmRendezvous rendezvous{
         [&](const std::string& address) { store.set(key, address); },
         [&](std::chrono::milliseconds longest) { return store.get(key, longest); },
+        [watch](std::function<void(const std::string&)> abort) {
+            return watch->hooks().add(std::move(abort));
+        },
     };
     return ShmBackend::create(rendezvous, rank, size, timeout);
 }
@@ -73,7 +80,7 @@ std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo& info,
 // Plain mpi where the nodes do not allow it; `reason` says why.
 std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session,
                                                   const CommunicatorOptions& wanted,
-                                                  std::string& reason) {
+                                                  std::string& reason, const WatchPtr& watch) {
     const RankInfo& info = session.info();
     auto world = make_mpi(info, wanted);
     const RankPlace own{info.node_rank, info.local_rank, info.local_world_size};
@@ -91,7 +98,7 @@ std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session,
     }
     reason = fmt::format("{} nodes of {} ranks", plan.nodes, plan.ranks_per_node);
     auto local = make_shm(session, fmt::format("shm-of-node-{}", info.node_rank), info.local_rank,
-                          info.local_world_size, wanted.timeout);
+                          info.local_world_size, wanted.timeout, watch);
     return HierarchicalBackend::create(std::move(local), std::move(world), plan,
                                        wanted.fixed_order);
 }
@@ -100,7 +107,7 @@ std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo&, const Communicato
     return nullptr;
 }
 std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session&, const CommunicatorOptions&,
-                                                  std::string&) {
+                                                  std::string&, const WatchPtr&) {
     return nullptr;
 }
 #endif
@@ -144,7 +151,7 @@ std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session
 
 std::shared_ptr<CommunicatorBackend> make_backend(Session& session,
                                                   const CommunicatorOptions& options,
-                                                  std::string& reason) {
+                                                  std::string& reason, const WatchPtr& watch) {
     const RankInfo& info = session.info();
     const GpuPlace gpu = gpu_of(info);
     switch (choose_backend(options.backend, info, kMpiBuiltIn, {kNcclBuiltIn, gpu.is_own})) {
@@ -156,12 +163,12 @@ std::shared_ptr<CommunicatorBackend> make_backend(Session& session,
             return std::make_shared<SelfBackend>();
         case BackendChoice::shm:
             reason = "all ranks are on one node";
-            return make_shm(session, "shm", info.rank, info.world_size, options.timeout);
+            return make_shm(session, "shm", info.rank, info.world_size, options.timeout, watch);
         case BackendChoice::mpi:
             reason = "asked for";
             return make_mpi(info, options);
         case BackendChoice::shm_mpi:
-            return make_shm_mpi(session, options, reason);
+            return make_shm_mpi(session, options, reason, watch);
     }
     throw Error(ErrorCode::unsupported, "no backend was chosen");
 }
@@ -172,6 +179,15 @@ CommunicatorOptions patient(CommunicatorOptions options) {
     if (std::getenv(env::kDebugRank) != nullptr)
         options.timeout = std::max<std::chrono::milliseconds>(options.timeout, kLongest);
     return options;
+}
+
+// Why this process cannot go on when another of its group is lost; empty: it can.
+std::string why_not_in_place(std::string_view backend) {
+    if (backend == "shm" || backend == "self")
+        return {};
+    if (backend == "nccl")
+        return "its collectives are NCCL's, with which this was not tried";
+    return "its collectives go over MPI, whose processes cannot lose one";
 }
 
 // The ranks must agree on it, as on every option.
@@ -190,13 +206,22 @@ Communicator Communicator::world(Session& session, const CommunicatorOptions& wa
     }
     const CommunicatorOptions options = patient(wanted);
     std::string reason;
-    auto backend = make_backend(session, options, reason);
+    const auto watch = session.generation_watch();
+    std::shared_ptr<CommunicatorBackend> backend;
+    try {
+        backend = make_backend(session, options, reason, watch);
+    } catch (...) {
+        watch->throw_if_explained();
+        throw;
+    }
+    if (const std::string why = why_not_in_place(backend->name()); !why.empty())
+        session.cannot_rejoin(why);
     const bool compares_itself = backend->name() == "shm" || backend->name() == "self";
     if (compares_calls(options) && !compares_itself && backend->device_type() == DeviceType::cpu)
         backend = std::make_shared<ComparingBackend>(std::move(backend));
     auto recorder = session.flight_recorder();
     const std::string name = recorder ? recorder->name_world() : std::string();
-    Communicator world(std::move(backend), std::move(recorder), name);
+    Communicator world(std::move(backend), std::move(recorder), name, watch);
     world.backend_reason_ = std::make_shared<const std::string>(std::move(reason));
     return world;
 }

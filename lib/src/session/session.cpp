@@ -6,6 +6,8 @@
 #include "flight/flight_recorder.hpp"
 #include "session/agent_line.hpp"
 #include "session/environment.hpp"
+#include "session/generation_watch.hpp"
+#include "session/next_generation.hpp"
 #include "session/node_store.hpp"
 #include "session/store_place.hpp"
 #include "session/stray_signals.hpp"
@@ -27,6 +29,8 @@ namespace {
 constexpr std::chrono::seconds kAgentTimeout{10};
 constexpr std::chrono::minutes kStoreTimeout{5};
 constexpr std::chrono::seconds kLeaveTimeout{10};
+// A restart may be put off (restart.on: delay, backoff). An agent that ends is noticed at once.
+constexpr std::chrono::hours kNextTimeout{1};
 constexpr char kJoinedKey[] = "autolaunch/joined";
 
 // The message may have waited for as long as a step takes. Who does not say when it was sent, sent
@@ -41,6 +45,16 @@ std::chrono::steady_clock::time_point deadline_of(const session::Stop& stop) {
                         stop.until - std::chrono::duration<double>(now.time_since_epoch()).count());
     return now + std::chrono::duration_cast<Clock::duration>(
                      std::chrono::duration<double>(left > 0 ? std::min(left, kMost_s) : 0.0));
+}
+
+// What its stores throw explains itself.
+std::shared_ptr<GenerationWatch> watch_for(int generation) {
+    auto watch = std::make_shared<GenerationWatch>(generation);
+    watch->hooks().set_explanation([ends = std::weak_ptr(watch)] {
+        if (const auto generation_watch = ends.lock())
+            generation_watch->throw_if_explained();
+    });
+    return watch;
 }
 
 }  // namespace
@@ -64,8 +78,19 @@ public:
     bool checkpoint_requested();
     std::shared_ptr<FlightRecorder> flight_recorder();
     std::string agent_socket() const { return value_of(environment_, env::kSocket); }
+    std::shared_ptr<GenerationWatch> generation_watch();
+    void expect_changes();
+    void expect_no_changes(const std::string& why);
+    void rejoin();
+    void run(const std::function<void()>& loop);
 
 private:
+    void open_line();
+    bool hear();
+    void listen();
+    UniqueFd leave();
+    void move_to(const session::NextGeneration& next);
+    Store end_with_generation(Store store);
     StoreOptions store_options() const;
     Store connect_store();
     Store serve_on_node(const StoreOptions& options);
@@ -87,12 +112,20 @@ private:
     std::optional<std::chrono::steady_clock::time_point> stop_deadline_;
     int checkpoints_requested_ = 0;
     std::shared_ptr<FlightRecorder> recorder_;
+    bool expects_changes_ = false;
+    std::shared_ptr<GenerationWatch> watch_;
+    std::unique_ptr<session::AgentListener> listener_;  // last: it uses the others
 };
 
 Session::Impl::Impl(Environment environment, RankInfo info)
     : environment_(std::move(environment)),
       info_(std::move(info)),
-      run_dir_(value_of(environment_, env::kRunDir)) {
+      run_dir_(value_of(environment_, env::kRunDir)),
+      watch_(watch_for(info_.generation)) {
+    open_line();
+}
+
+void Session::Impl::open_line() {
     const std::string socket = value_of(environment_, env::kSocket);
     if (socket.empty())
         return;
@@ -109,6 +142,7 @@ Session::Impl::Impl(Environment environment, RankInfo info)
 /// Who serves the store lets the others finish first (those that died have left already), unless it
 /// is failing itself.
 Session::Impl::~Impl() {
+    listener_.reset();
     store_.reset();
     if (hosted_ != nullptr && std::uncaught_exceptions() == 0)
         hosted_->wait_until_unused(Deadline::after(kLeaveTimeout));
@@ -196,7 +230,7 @@ Store& Session::Impl::store() {
     const std::lock_guard lock(store_mutex_);
     if (!store_) {
         try {
-            store_.emplace(connect_store());
+            store_.emplace(end_with_generation(connect_store()));
         } catch (...) {
             hosted_.reset();
             throw;
@@ -213,7 +247,12 @@ Store Session::Impl::new_store() {
     StoreOptions options = store_options();
     options.host = place.host;
     options.port = place.port;
-    return Store::connect(options);
+    return end_with_generation(Store::connect(options));
+}
+
+Store Session::Impl::end_with_generation(Store store) {
+    store.end_with(generation_watch()->hooks());
+    return store;
 }
 
 void Session::Impl::take_requests() {
@@ -227,6 +266,9 @@ void Session::Impl::take_requests() {
         }
         if (std::holds_alternative<session::CheckpointRequest>(*message))
             ++checkpoints_requested_;
+        const auto* leave = std::get_if<session::LeaveGeneration>(&*message);
+        if (leave != nullptr && expects_changes_ && leave->generation == info_.generation)
+            watch_->over(leave->reason);
     }
 }
 
@@ -291,6 +333,108 @@ std::shared_ptr<FlightRecorder> Session::Impl::flight_recorder() {
     return recorder_;
 }
 
+std::shared_ptr<GenerationWatch> Session::Impl::generation_watch() {
+    const std::lock_guard lock(line_mutex_);
+    return watch_;
+}
+
+// False: there is nothing more to hear.
+bool Session::Impl::hear() {
+    const std::lock_guard lock(line_mutex_);
+    take_requests();
+    return line_->connected() && !watch_->is_over();
+}
+
+void Session::Impl::listen() {
+    int socket = -1;
+    {
+        const std::lock_guard lock(line_mutex_);
+        watch_->begin();
+        line_->announce(session::Rejoins{});
+        socket = line_->socket();
+    }
+    listener_ = std::make_unique<session::AgentListener>(socket, [this] { return hear(); });
+}
+
+void Session::Impl::expect_changes() {
+    {
+        const std::lock_guard lock(line_mutex_);
+        if (!line_ || !line_->connected() || info_.launched_by != LaunchedBy::autolaunch)
+            return;  // nobody would start another rank in a lost one's place
+        if (std::exchange(expects_changes_, true))
+            return;
+    }
+    listen();
+}
+
+void Session::Impl::expect_no_changes(const std::string& why) {
+    const std::lock_guard lock(line_mutex_);
+    if (!std::exchange(expects_changes_, false))
+        return;
+    watch_->end();
+    line_->announce(session::Rejoins{why});
+}
+
+// Where the word of the next generation will come.
+UniqueFd Session::Impl::leave() {
+    session::WordOfNext word = session::make_word_of_next();
+    const std::lock_guard lock(line_mutex_);
+    line_->announce(session::HasLeft{info_.generation}, std::move(word.agents));
+    if (!line_->connected())
+        throw Error(ErrorCode::closed, "the agent is gone: no other generation follows");
+    return std::move(word.ours);
+}
+
+void Session::Impl::rejoin() {
+    if (!generation_watch()->is_over())
+        throw Error(ErrorCode::invalid_argument, "rejoin: the generation is not over",
+                    "call it after GenerationChanged, with expect_changes() called before");
+    listener_.reset();
+    const UniqueFd word = leave();
+    move_to(session::wait_for_next(word, Deadline::after(kNextTimeout)));
+    listen();
+}
+
+void Session::Impl::move_to(const session::NextGeneration& next) {
+    {
+        const std::lock_guard lock(store_mutex_);
+        store_.reset();
+    }
+    const std::lock_guard lock(line_mutex_);
+    environment_[env::kSocket] = next.socket;
+    environment_[env::kStore] = next.store;
+    environment_[env::kStoreToken] = next.store_token;
+    environment_[env::kMasterAddr] = next.master_address;
+    environment_[env::kMasterPort] = std::to_string(next.master_port);
+    environment_[env::kGeneration] = std::to_string(next.generation);
+    info_.generation = next.generation;
+    said_handles_stop_ = said_heard_stop_ = stop_requested_ = false;
+    stop_deadline_.reset();
+    checkpoints_requested_ = 0;
+    recorder_.reset();
+    watch_ = watch_for(info_.generation);
+    open_line();
+}
+
+// Whatever is thrown once the generation is over is of no interest: what it was thrown in is over.
+void Session::Impl::run(const std::function<void()>& loop) {
+    expect_changes();
+    for (;;) {
+        try {
+            loop();
+            return expect_no_changes("its training loop has ended");
+        } catch (...) {
+            try {
+                generation_watch()->throw_if_explained();
+            } catch (const GenerationChanged&) {  // goes on below
+            }
+            if (!generation_watch()->is_over())
+                throw;
+        }
+        rejoin();
+    }
+}
+
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -321,6 +465,11 @@ void Session::report_cannot_resume(const std::string& reason) {
     impl_->announce(session::CannotResume{reason});
 }
 void Session::report_phase(const std::string& name) { impl_->announce(session::Phase{name}); }
+void Session::run(const std::function<void()>& loop) { impl_->run(loop); }
+void Session::expect_changes() { impl_->expect_changes(); }
+void Session::rejoin() { impl_->rejoin(); }
+void Session::cannot_rejoin(const std::string& why) { impl_->expect_no_changes(why); }
+std::shared_ptr<GenerationWatch> Session::generation_watch() { return impl_->generation_watch(); }
 std::shared_ptr<FlightRecorder> Session::flight_recorder() { return impl_->flight_recorder(); }
 std::filesystem::path Session::agent_socket() const { return impl_->agent_socket(); }
 bool Session::stop_requested() { return impl_->stop_requested(); }

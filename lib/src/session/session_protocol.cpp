@@ -100,6 +100,22 @@ json to_json(const Stop& stop) {
         line["until"] = from_number(stop.until);
     return line;
 }
+json to_json(const Rejoins& rejoins) { return {{"type", "rejoins"}, {"cannot", rejoins.cannot}}; }
+json to_json(const HasLeft& left) {
+    return {{"type", "has_left"}, {"generation", left.generation}};
+}
+json to_json(const LeaveGeneration& leave) {
+    return {{"type", "leave"}, {"generation", leave.generation}, {"reason", leave.reason}};
+}
+json to_json(const NextGeneration& next) {
+    return {{"type", "generation"},
+            {"generation", next.generation},
+            {"socket", next.socket},
+            {"store", next.store},
+            {"store_token", next.store_token},
+            {"master_address", next.master_address},
+            {"master_port", next.master_port}};
+}
 json to_json(const CheckpointRequest&) { return {{"type", "checkpoint"}}; }
 
 std::string dump(const json& line) {
@@ -134,6 +150,12 @@ struct Formatter {
     std::string operator()(const CannotResume& message) const {
         return dump_cut(to_json(message), "reason");
     }
+    std::string operator()(const Rejoins& message) const {
+        return dump_cut(to_json(message), "cannot");
+    }
+    std::string operator()(const LeaveGeneration& message) const {
+        return dump_cut(to_json(message), "reason");
+    }
     std::string operator()(const Stop& message) const {
         return dump_cut(to_json(message), "reason");
     }
@@ -162,6 +184,16 @@ std::optional<T> optional_field(const json& line, const char* name, Convert conv
     if (found == line.end() || found->is_null())
         return std::nullopt;
     return convert(*found);
+}
+
+NextGeneration parse_next(const json& fields) {
+    const auto text = [&](const char* name) { return fields.at(name).get<std::string>(); };
+    return {to_small(fields.at("generation")),
+            text("socket"),
+            text("store"),
+            text("store_token"),
+            text("master_address"),
+            to_small(fields.at("master_port"))};
 }
 
 /// Runs `read` on the parsed line; all of nlohmann's complaints become Error{corrupt}.
@@ -221,6 +253,10 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
                 return MemoryAsked{fields.at("group").get<std::string>(),
                                    to_small(fields.at("shard")), to_small(fields.at("slot")),
                                    to_integer(fields.at("bytes"))};
+            if (type == "rejoins")
+                return Rejoins{fields.value("cannot", "")};
+            if (type == "has_left")
+                return HasLeft{to_small(fields.at("generation"))};
             return std::nullopt;
         });
 }
@@ -238,6 +274,11 @@ std::optional<AgentMessage> parse_agent_line(std::string_view line) {
             if (type == "memory")
                 return MemoryAnswer{to_integer(fields.at("bytes")), fields.value("refused", ""),
                                     fields.value("hint", "")};
+            if (type == "leave")
+                return LeaveGeneration{to_small(fields.at("generation")),
+                                       fields.at("reason").get<std::string>()};
+            if (type == "generation")
+                return parse_next(fields);
             return std::nullopt;
         });
 }

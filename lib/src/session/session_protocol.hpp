@@ -77,8 +77,19 @@ struct MemoryAsked {
     /// Beside the line, where it arrives: sends the answer, with the file unless that is -1.
     std::function<void(const MemoryAnswer& answer, int file)> answer = {};
 };
+/// Whether this rank can be taken into the next generation as it is; where it says nothing, not.
+struct Rejoins {
+    std::string cannot;  ///< why not; empty: it can
+};
+/// It has left the generation, as LeaveGeneration asked, and waits for NextGeneration on the
+/// descriptor that goes with the line's first byte.
+struct HasLeft {
+    int generation = 0;
+    std::shared_ptr<UniqueFd> file = {};  ///< beside the line; null when none came
+};
 using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
-                                 CannotResume, Recorder, MemoryAsked, Phase, PythonStacks>;
+                                 CannotResume, Recorder, MemoryAsked, Phase, PythonStacks, Rejoins,
+                                 HasLeft>;
 
 // The agent's messages.
 struct Stop {
@@ -94,7 +105,19 @@ struct MemoryAnswer {
     std::int64_t bytes = 0;
     std::string refused, hint;  ///< why, for people
 };
-using AgentMessage = std::variant<Stop, CheckpointRequest, MemoryAnswer>;
+/// The generation is over, and another one follows: leave what you are doing, and say HasLeft.
+struct LeaveGeneration {
+    int generation = 0;
+    std::string reason;  ///< "rank 3 failed"
+};
+/// Where the next generation meets: what the environment of a rank that starts in it says.
+struct NextGeneration {
+    int generation = 0;
+    std::string socket, store, store_token, master_address;
+    int master_port = 0;
+};
+using AgentMessage =
+    std::variant<Stop, CheckpointRequest, MemoryAnswer, LeaveGeneration, NextGeneration>;
 
 /// One line, its newline included, never longer than kMaxLineBytes: texts are cut, bytes that are
 /// no UTF-8 replaced.

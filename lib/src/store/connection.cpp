@@ -174,6 +174,8 @@ void Connection::send(std::string_view bytes, const Deadline& deadline) {
     }
 }
 
+void Connection::shut_down() const noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
+
 std::string Connection::receive(std::size_t bytes, const Deadline& deadline) {
     constexpr std::size_t kStep = 1U
                                   << 20;  // grows with what arrives, not with what a peer announces

@@ -29,6 +29,8 @@ public:
     Connection(const std::string& host, std::uint16_t port, const Deadline& deadline);
 
     void send(std::string_view bytes, const Deadline& deadline);
+    /// Calls that wait, and all later ones, throw Error{closed}. Any thread.
+    void shut_down() const noexcept;
     /// Exactly `bytes` bytes.
     std::string receive(std::size_t bytes, const Deadline& deadline);
 

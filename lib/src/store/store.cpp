@@ -1,5 +1,6 @@
 #include <autolaunch/store.hpp>
 
+#include "base/abort_hooks.hpp"
 #include "base/deadline.hpp"
 #include "store/connection.hpp"
 #include "store/protocol.hpp"
@@ -123,9 +124,15 @@ class Store::Client {
         if (broken_)
             throw Error(ErrorCode::closed, "the connection to the store broke earlier");
         broken_ = true;
-        auto result = run(Deadline::after(options_.timeout));
-        broken_ = false;
-        return result;
+        try {
+            auto result = run(Deadline::after(options_.timeout));
+            broken_ = false;
+            return result;
+        } catch (...) {
+            if (ends_with_)
+                ends_with_->explain();
+            throw;
+        }
     }
 
 public:
@@ -162,6 +169,10 @@ public:
         });
     }
     void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout);
+    void end_with(AbortHooks& hooks) {
+        ends_with_ = hooks.shared_from_this();
+        hook_ = hooks.add([this](const std::string&) { server_.connection.shut_down(); });
+    }
 
 private:
     std::uint64_t receive_number(std::size_t bytes, const Deadline& deadline) {
@@ -179,6 +190,8 @@ private:
     Connected server_;
     std::mutex mutex_;
     bool broken_ = false;
+    std::shared_ptr<AbortHooks> ends_with_;
+    std::shared_ptr<void> hook_;  // last: it uses the others
 };
 
 std::string Store::Client::request(Command command) const {
@@ -255,6 +268,8 @@ void Store::set(std::string_view key, std::string_view value) {
     store::append_bytes(message, value);
     client_->send(message);
 }
+
+void Store::end_with(AbortHooks& hooks) { client_->end_with(hooks); }
 
 std::string Store::get(std::string_view key) { return get(key, client_->options().timeout); }
 

@@ -17,6 +17,7 @@ class CudaDevice;  // private: lib/src/comm/nccl/cuda_device.hpp
 class Session;
 class CommunicatorBackend;  // private: lib/src/comm/backend.hpp
 class CallDispatcher;       // private: lib/src/comm/call_dispatcher.hpp
+class GenerationWatch;      // private: lib/src/session/generation_watch.hpp
 class FlightRecorder;       // private: lib/src/flight/flight_recorder.hpp
 struct CollectiveCall;      // private: lib/src/comm/call.hpp
 
@@ -211,7 +212,8 @@ public:
 private:
     friend std::shared_ptr<CudaDevice> cuda_device_of(const Communicator& communicator);
     Communicator(std::shared_ptr<CommunicatorBackend> backend,
-                 std::shared_ptr<FlightRecorder> recorder, const std::string& name);
+                 std::shared_ptr<FlightRecorder> recorder, const std::string& name,
+                 std::shared_ptr<GenerationWatch> watch);
     Work submit(const CollectiveCall& call, Stream stream);
 
     std::shared_ptr<CommunicatorBackend> backend_;

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace autolaunch {
 
 std::shared_ptr<ShmBackend> ShmBackend::create(const ShmRendezvous& rendezvous, int rank, int size,
@@ -23,17 +25,21 @@ std::shared_ptr<ShmBackend> ShmBackend::create(const ShmRendezvous& rendezvous, 
                              : shm::Segment::attach(rendezvous.fetch(timeout), size);
     if (rank == 0)
         rendezvous.publish(segment.address());
-    return std::make_shared<ShmBackend>(std::move(segment), rank, size, timeout);
+    return std::make_shared<ShmBackend>(std::move(segment), rank, size, timeout, rendezvous.guard);
 }
 
-ShmBackend::ShmBackend(shm::Segment segment, int rank, int size, std::chrono::milliseconds timeout)
+ShmBackend::ShmBackend(shm::Segment segment, int rank, int size, std::chrono::milliseconds timeout,
+                       AbortGuard guard)
     : segment_(std::move(segment)),
       rank_(rank),
       size_(size),
       timeout_(timeout),
       peers_(segment_, rank, size, timeout),
       pieces_(segment_, peers_, rank, size),
-      allocations_(rank) {
+      allocations_(rank),
+      guard_(std::move(guard)) {
+    const auto guarded =
+        guard_ ? guard_([this](const std::string& reason) { peers_.abort(reason); }) : nullptr;
     peers_.gather();
     segment_.close_to_newcomers();
 }

@@ -14,11 +14,16 @@
 
 namespace autolaunch {
 
+/// Has `abort` called when the ranks are waited for in vain, as long as the result lives.
+using AbortGuard =
+    std::function<std::shared_ptr<void>(std::function<void(const std::string& reason)> abort)>;
+
 /// How the ranks of a new group learn where rank 0's memory is: one short text, from rank 0 to all
 /// others. An empty text is never published. fetch() waits at most `timeout`.
 struct ShmRendezvous {
     std::function<void(const std::string& address)> publish;
     std::function<std::string(std::chrono::milliseconds timeout)> fetch;
+    AbortGuard guard = {};  ///< while this group and those that are made of it are created
 };
 
 /// Buffers from allocate() are read and written by all ranks where they are. Other data go through
@@ -33,7 +38,8 @@ public:
     /// Collective over `size` ranks. Blocks until all are attached, at most `timeout`.
     static std::shared_ptr<ShmBackend> create(const ShmRendezvous& rendezvous, int rank, int size,
                                               std::chrono::milliseconds timeout);
-    ShmBackend(shm::Segment segment, int rank, int size, std::chrono::milliseconds timeout);
+    ShmBackend(shm::Segment segment, int rank, int size, std::chrono::milliseconds timeout,
+               AbortGuard guard = {});
 
     std::string_view name() const noexcept override { return "shm"; }
     int rank() const noexcept override { return rank_; }
@@ -65,6 +71,7 @@ private:
     shm::Peers peers_;
     shm::Pieces pieces_;
     shm::Allocations allocations_;
+    AbortGuard guard_;
     std::uint64_t shrink_attempts_ = 0;
 };
 

@@ -42,7 +42,8 @@ public:
         shm::Segment segment = place == survivors_.begin() ? offer() : accept();
         const int size = static_cast<int>(survivors_.size());
         const int rank = static_cast<int>(place - survivors_.begin());
-        return std::make_shared<ShmBackend>(std::move(segment), rank, size, parent_.timeout_);
+        return std::make_shared<ShmBackend>(std::move(segment), rank, size, parent_.timeout_,
+                                            parent_.guard_);
     }
 
 private:

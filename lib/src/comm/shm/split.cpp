@@ -74,7 +74,7 @@ std::shared_ptr<CommunicatorBackend> ShmBackend::split(int color, int key) {
     const int new_size = static_cast<int>(pids.size());
     if (!segment)
         segment.emplace(shm::Segment::attach(chosen.address, new_size));
-    return std::make_shared<ShmBackend>(std::move(*segment), plan.rank, new_size, timeout_);
+    return std::make_shared<ShmBackend>(std::move(*segment), plan.rank, new_size, timeout_, guard_);
 }
 
 }  // namespace autolaunch
