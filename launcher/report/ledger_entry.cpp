@@ -1,5 +1,11 @@
 #include "report/ledger_entry.hpp"
 
+#include "base/json_nesting.hpp"
+#include "base/text.hpp"
+#include "report/parse_event.hpp"
+
+#include <nlohmann/json.hpp>
+
 #include <chrono>
 #include <variant>
 
@@ -8,6 +14,8 @@ namespace autolaunch::launcher {
 namespace {
 
 using Time = LedgerBook::Time;
+
+constexpr int kDeepestEvent = 16;
 
 // One overload an event that counts.
 void enter_one(LedgerBook& book, Time at, int generation, const JobStarted& job) {
@@ -63,6 +71,29 @@ void enter_one(LedgerBook& book, Time at, int, const Other&) {
 void enter(LedgerBook& book, const Event& event) {
     const auto at = std::chrono::floor<std::chrono::milliseconds>(event.at);
     std::visit([&](const auto& what) { enter_one(book, at, event.generation, what); }, event.what);
+}
+
+std::optional<LedgerBook> book_of_events(const std::string& lines,
+                                         std::chrono::system_clock::time_point before) {
+    std::optional<LedgerBook> book;
+    for (const std::string& line : split(lines, '\n')) {
+        if (!nests_at_most(line, kDeepestEvent))
+            continue;
+        const auto json = nlohmann::json::parse(line, nullptr, false);
+        if (json.is_discarded())
+            continue;  // it was being written when its agent was killed
+        try {
+            const auto event = parse_event(json);
+            if (!event || event->at + std::chrono::milliseconds(1) >= before)
+                continue;
+            if (!book)
+                book.emplace();
+            enter(*book, *event);
+        } catch (const nlohmann::json::exception&) {
+            continue;  // no event of ours
+        }
+    }
+    return book;
 }
 
 }  // namespace autolaunch::launcher

@@ -1,19 +1,15 @@
 #include "report/reporter.hpp"
 
-#include "base/json_nesting.hpp"
 #include "base/owned_folder.hpp"
 #include "base/room_on_disk.hpp"
-#include "base/text.hpp"
 #include "report/banner.hpp"
 #include "report/failure_screen.hpp"
-#include "report/parse_event.hpp"
 #include "report/units.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -26,35 +22,10 @@ namespace {
 constexpr const char* kLedgerFile = "ledger.json";
 constexpr std::size_t kMostLedgerBytes = 1U << 20;
 constexpr std::size_t kMostEventBytes = 64U << 20;
-constexpr int kDeepestEvent = 16;
 
 bool is_no_rank_s_doing(Cause cause) {
     return cause == Cause::preempted || cause == Cause::time_limit || cause == Cause::cancelled ||
            cause == Cause::agent_killed;
-}
-
-// An agent that was killed has left no ledger of its time, but its events; the newest is our own.
-std::optional<LedgerBook> book_of_events(const std::string& lines,
-                                         std::chrono::system_clock::time_point before) {
-    std::optional<LedgerBook> book;
-    for (const std::string& line : split(lines, '\n')) {
-        if (!nests_at_most(line, kDeepestEvent))
-            continue;
-        const auto json = nlohmann::json::parse(line, nullptr, false);
-        if (json.is_discarded())
-            continue;  // it was being written when its agent was killed
-        try {
-            const auto event = parse_event(json);
-            if (!event || event->at + std::chrono::milliseconds(1) >= before)
-                continue;
-            if (!book)
-                book.emplace();
-            enter(*book, *event);
-        } catch (const nlohmann::json::exception&) {
-            continue;  // no event of ours
-        }
-    }
-    return book;
 }
 
 }  // namespace

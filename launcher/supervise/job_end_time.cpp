@@ -29,10 +29,11 @@ milliseconds time_until_next_look(const std::optional<system_clock::time_point>&
 std::optional<system_clock::time_point> end_told(
     const std::optional<std::chrono::seconds>& left, const std::string& limit,
     const std::optional<system_clock::time_point>& known, system_clock::time_point now) {
-    if (left)
-        return now + *left;
     const bool has_passed = known && *known <= now + kRounding && limit != "UNLIMITED";
-    return has_passed ? known : std::nullopt;
+    const bool is_over = !left || left->count() <= 0;
+    if (has_passed && is_over)
+        return known;
+    return left ? std::optional(now + *left) : std::nullopt;
 }
 
 JobEndTime::JobEndTime(asio::io_context& io, const LaunchPlan& plan, Handler on_known)

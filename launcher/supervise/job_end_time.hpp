@@ -28,8 +28,8 @@ std::chrono::milliseconds time_until_next_look(
     std::chrono::system_clock::time_point now);
 
 /// Where squeue has answered, when the limit ends. Behind it squeue has no number for what is left,
-/// though Slurm may let the job run on (OverTimeLimit): then what was `known` stays. Nothing: there
-/// is no limit. Pure.
+/// or 0, though Slurm may let the job run on (OverTimeLimit): then what was `known` stays. Nothing:
+/// there is no limit. Pure.
 std::optional<std::chrono::system_clock::time_point> end_told(
     const std::optional<std::chrono::seconds>& left, const std::string& limit,
     const std::optional<std::chrono::system_clock::time_point>& known,

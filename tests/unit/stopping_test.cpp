@@ -82,6 +82,7 @@ TEST_CASE("behind its limit squeue has no number for a job that may run on") {
     const system_clock::time_point now{1000h}, end = now - 30s;
     CHECK(end_told(90s, "1:00", end, now) == now + 90s);
     CHECK(end_told({}, "1:00", end, now) == end);
+    CHECK(end_told(0s, "1:00", end, now) == end);            // or 0
     CHECK(end_told({}, "1:00", now + 1s, now) == now + 1s);  // rounded
     CHECK_FALSE(end_told({}, "UNLIMITED", end, now));        // an operator's word
     CHECK_FALSE(end_told({}, "366-00:00:00", now + 1h, now));
