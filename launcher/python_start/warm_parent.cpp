@@ -34,12 +34,19 @@ constexpr int kMostLost = 2;
 constexpr std::size_t kLastWords = 300;
 /// So that the environment of any rank fits where the kernel shows that of the interpreter.
 constexpr std::size_t kRoom = 2048;
+constexpr auto kLook = std::chrono::seconds(1);
 constexpr auto kEndTimeout = std::chrono::seconds(2);
 constexpr std::string_view kPreloadVariable = "LD_PRELOAD=";
 
 bool is_subreaper() {
     int value = 0;
     return ::prctl(PR_GET_CHILD_SUBREAPER, &value) == 0 && value != 0;
+}
+
+void reap(pid_t killed) {
+    const Deadline deadline = Deadline::after(kEndTimeout);
+    while (::waitpid(killed, nullptr, WNOHANG) == 0 && !deadline.passed())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 /// Where the interpreter writes until it is a rank's, and is read back from.
@@ -131,6 +138,7 @@ void WarmParent::begin(const ChildSpec& rank) {
     spec.inherited_fd = {.fd = its_end.get(), .as = kItsSocket};
     begun_at_ = std::chrono::steady_clock::now();
     Child child = spawn_child(spec);
+    ++made_;
     pid_ = child.pid;
     process_ = std::move(child.pidfd);
     state_ = State::importing;
@@ -147,10 +155,20 @@ void WarmParent::await_imports() {
                              if (!error)
                                  imports_are_over();
                          });
-    timer_.expires_after(times_.imports);
+    watch_.emplace(times_.imports, begun_at_);
+    watch_imports();
+}
+
+void WarmParent::watch_imports() {
+    timer_.expires_after(kLook);
     timer_.async_wait([this](const std::error_code& error) {
-        if (!error)
-            imports_are_over();
+        if (error || state_ != State::importing)
+            return;
+        const std::string why =
+            watch_->why_given_up(sample_import(pid_), std::chrono::steady_clock::now());
+        if (why.empty())
+            return watch_imports();
+        give_up_imports(why);
     });
 }
 
@@ -167,15 +185,14 @@ void WarmParent::imports_are_over() {
                       std::chrono::steady_clock::now() - begun_at_)};
         return settle(State::ready);
     }
-    std::string why;
-    if (text != nullptr)
-        why = *text + last_words();
-    else if (std::get<Silence>(reply).gone)
-        why = "the interpreter that was to import for them ended" + last_words();
-    else
-        why = fmt::format("the imports took longer than {} s", times_.imports.count() / 1000);
+    give_up_imports(
+        (text != nullptr ? *text : "the interpreter that was to import for them ended") +
+        last_words());
+}
+
+void WarmParent::give_up_imports(std::string why) {
     end_process();
-    ++notes_[why];
+    ++notes_[std::move(why)];
     settle(State::off);
 }
 
@@ -260,15 +277,33 @@ void WarmParent::end_process() {
     timer_.cancel();
     std::error_code ignored;
     readable_.close(ignored);
+    if (pid_ > 0)
+        ::kill(-pid_, SIGKILL);
+    end_late_ranks();
     socket_.reset();
     if (pid_ <= 0)
         return;
-    ::kill(-pid_, SIGKILL);
-    const Deadline deadline = Deadline::after(kEndTimeout);
-    while (::waitpid(pid_, nullptr, WNOHANG) == 0 && !deadline.passed())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    reap(pid_);
     pid_ = -1;
     process_.reset();
+}
+
+// A rank that answered after nobody waited any longer: another has been started in its place. One
+// that answers from now on cannot, and ends by itself.
+void WarmParent::end_late_ranks() {
+    if (!socket_)
+        return;
+    socket_->take_no_more();
+    for (WarmReply reply = Silence{};;) {
+        reply = socket_->receive(Deadline::after(std::chrono::seconds(0)));
+        if (std::holds_alternative<Silence>(reply))
+            return;
+        const auto* late = std::get_if<ForkAnswer>(&reply);
+        if (late == nullptr || late->pid <= 1 || parent_of(late->pid) != ::getpid())
+            continue;
+        ::kill(late->pid, SIGKILL);
+        reap(late->pid);
+    }
 }
 
 std::string WarmParent::last_words() const {

@@ -105,6 +105,8 @@ void WarmSocket::send(const ChildSpec& spec, const PreloadChoice* choice) {
         throw SystemError(errno, "send an order to the warm interpreter");
 }
 
+void WarmSocket::take_no_more() { ::shutdown(socket_.get(), SHUT_RDWR); }
+
 WarmReply WarmSocket::receive(Deadline deadline) {
     pollfd readable{socket_.get(), POLLIN, 0};
     int ready = 0;

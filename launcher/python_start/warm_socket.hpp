@@ -29,6 +29,8 @@ public:
     /// `choice` with the first order alone. Throws SystemError.
     void send(const ChildSpec& spec, const PreloadChoice* choice);
     WarmReply receive(Deadline deadline);
+    /// Who answers from now on cannot; what has come already is still received.
+    void take_no_more();
     int fd() const { return socket_.get(); }
 
 private:

@@ -131,6 +131,10 @@ ChildSpec Generation::interpreter_spec(const Inheritance& inherited) {
     spec.stdin_fd = spec.stdout_fd = spec.stderr_fd = -1;
     if (!plan_.output.preload.empty())
         spec.environment.push_back(std::string(env::kStdout) + '=');
+    if (plan_.mpi.mode != MpiMode::none && mpi_ == nullptr)
+        start_mpi(inherited);
+    if (mpi_)  // libraries read who has started them
+        mpi_->prepare(ranks_.front().plan().local_rank, spec);
     return spec;
 }
 

@@ -49,8 +49,10 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     const int exit_code = node.run(inherited);
     if (head)
         head->leave();
-    if (job.traces != nullptr)
+    if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
+        job.traces->processes += python.made();
+    }
     return exit_code;
 }
 

@@ -2,7 +2,7 @@
 # Python ranks that are forked from an interpreter which has imported for them: their program sees what it sees in one of its
 # own, they end as any, and where they cannot be the same they start by themselves, with a sentence.
 . "$(dirname "$0")/lib.sh"
-unset PYTHONUNBUFFERED LD_PRELOAD PYTHONPATH "${!OMP_@}"
+unset PYTHONUNBUFFERED LD_PRELOAD PYTHONPATH PYTHONHOME "${!OMP_@}"
 python=/usr/bin/python3
 [ -x $python ] || skip "no $python"
 probes=$(dirname "$(realpath "$0")")/python_start
@@ -37,6 +37,35 @@ PYTHONHASHSEED=5 PYTHONWARNINGS=ignore LC_ALL=C same auto "" $python -bb -d "$pr
 cp "$probes/probes.py" probed.py
 printf '#!%s -u\n' $python | cat - probed.py >script && chmod +x script
 same auto "" ./script an argument
+$python -m venv --without-pip venv && same auto "" venv/bin/python "$probes/probes.py"
+# As conda has it: an interpreter of its own prefix, whose packages may be links.
+mkdir -p conda/bin conda/lib conda/conda-meta
+cp "$(realpath $python)" conda/bin/
+cp -rs "$(dirname "$($python -c 'import os; print(os.__file__)')")" conda/lib/ && rm -rf conda/lib/*/dist-packages
+ln -sf "$(basename "$(realpath $python)")" conda/bin/python
+same auto "" conda/bin/python "$probes/probes.py"
+for version in 3.8 3.9 3.10 3.12 3.13; do
+    other=$(ls -d "${PYENV_ROOT:-${HOME:-/}/.pyenv}"/versions/$version.*/bin/python 2>/dev/null | tail -1)
+    [ -n "$other" ] || other=$(command -v python$version 2>/dev/null)
+    if [ -n "$other" ] && [ "$(head -c 2 "$other")" != "#!" ]; then
+        same auto "" "$other" "$probes/probes.py"
+    else
+        echo "skipped: Python $version, which is not installed"
+    fi
+done
+# Programs that run others: profilers and debuggers.
+printf 'import json\ndef work():\n    return json.dumps([1])\nprint("worked", work())\n' >program.py
+for tool in "cProfile -s name" "pdb -c continue -c quit" "trace --count -C counts" "runpy"; do
+    for way in off json; do
+        fresh
+        [ "$tool" = runpy ] && tool="runpy program"
+        launch --preload $way -- $python -m ${tool%% program} $([ "${tool%% *}" = runpy ] && echo program || echo program.py) </dev/null
+        echo "exit code $?" >tool-$way
+        grep -E "worked|program\.py:" run/generation-0/rank-0/stdout | sed -E 's/[0-9]+\.[0-9]{3}/T/g' >>tool-$way
+        grep -q "trainer.preload" err.log && fail "$tool starts by itself"
+    done
+    cmp -s tool-off tool-json && grep -q worked tool-off || fail "$tool: $(diff tool-off tool-json)"
+done
 same json,numbers --order-differs $python -m probed
 same json,numbers --order-differs $python -c "import probed; probed.main()"
 unset PROBE_QUICK
@@ -83,14 +112,27 @@ by_itself() {
 }
 with_module reads_rank 'import os; rank = os.environ.get("RANK")'
 by_itself "a rank read at import" "RANK, which differs between ranks or starts, was read by \`import reads_rank\`"
+with_module reads_in_c 'import ctypes; getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p; getenv(b"RANK")'
+by_itself "a rank read in C" "RANK, which differs between ranks or starts, was read by \`import reads_in_c\`"
 with_module lists 'import os; everything = dict(os.environ)'
 by_itself "an environment that was listed" "differs between ranks"
+with_module lists_some 'import os; some = {k: v for k, v in os.environ.items() if k.startswith("NOBODYS_")}'
+fresh
+launch --preload auto --nproc-per-node 2 -- $python uses.py || fail "exit code $?"
+grep -q "trainer.preload" err.log && fail "a list of names that nobody has keeps ranks apart: $(cat err.log)"
+expect "interpreters, where names with a prefix were looked for" 1 "$(forked)"
+with_module fine 'x = 1'
+echo 'import os; os.environ.get("RANK")' >"$site/usercustomize.py"
+by_itself "a rank read at the interpreter's start" "RANK, which differs between ranks or starts, is named in $site/usercustomize.py"
+echo 'import sys; sys.settrace(lambda *a: None)' >"$site/usercustomize.py"
+by_itself "an interpreter that is watched" "a debugger or profiler watches the interpreter from its start on"
+rm "$site/usercustomize.py"
 with_module opens_socket 'import socket; kept = socket.socketpair()'
 by_itself "a socket" "\`import opens_socket\` opened a socket"
 with_module opens_device 'kept = open("/dev/full")'
 by_itself "a device" "opened the device /dev/full"
 with_module makes_thread 'import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()'
-by_itself "a thread" "made 1 threads that stay"
+by_itself "a thread" "\`import makes_thread\` made 1 threads that stay"
 with_module makes_process 'import subprocess; kept = subprocess.Popen(["sleep", "60"])'
 by_itself "a process" "started a process"
 with_module shares_memory 'import mmap; kept = mmap.mmap(-1, 4096)'

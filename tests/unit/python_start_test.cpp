@@ -1,5 +1,6 @@
 // Which of a Python script's statements may be executed before it, and which command is Python's.
 
+#include "python_start/import_watch.hpp"
 #include "python_start/plan_preload.hpp"
 #include "python_start/python_command.hpp"
 #include "python_start/script_imports.hpp"
@@ -89,4 +90,20 @@ TEST_CASE("--preload has words and lists") {
     CHECK(preload_from("torch, a.b_c")->modules == std::vector<std::string>{"torch", "a.b_c"});
     for (const char* wrong : {"", "torch,", "a b", "a-b", "1a", "a..b", "import os; x"})
         CHECK_FALSE_MESSAGE(preload_from(wrong), wrong);
+}
+
+TEST_CASE("an interpreter that imports is waited for while it gets on") {
+    using namespace std::chrono_literals;
+    const ImportWatch::Clock::time_point begin{};
+    ImportWatch watch({.all = 100s, .idle = 10s}, begin);
+    CHECK(watch.why_given_up({'D', 1}, begin + 9s).empty());
+    CHECK(watch.why_given_up({'S', 1}, begin + 18s).empty());
+    CHECK(watch.why_given_up({'S', 1}, begin + 19s) == "the imports have done nothing for 10 s");
+    CHECK(watch.why_given_up({'S', 2}, begin + 20s).empty());
+    CHECK(watch.why_given_up({'T', 3}, begin + 21s).empty());  // as Ctrl-Z does to all of a job
+    CHECK(watch.why_given_up({'R', 4}, begin + 22s).empty());
+    CHECK(watch.why_given_up({'T', 4}, begin + 23s).empty());
+    CHECK(watch.why_given_up({'T', 4}, begin + 24s) ==
+          "the interpreter that was to import for them is stopped");
+    CHECK(watch.why_given_up({'R', 5}, begin + 100s) == "the imports took longer than 100 s");
 }
