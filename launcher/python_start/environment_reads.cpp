@@ -2,8 +2,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
-
-extern char** environ;
+#include <unistd.h>
 
 namespace autolaunch::launcher {
 

@@ -394,6 +394,8 @@ void import_and_serve(const Python& py, Order& order) {
     give(py, names, reads.name, py.make_function(&reads, nullptr, nullptr));
     give(py, names, "program",
          py.decode(order.program(), static_cast<long>(order.head.program_bytes)));
+    give(py, names, "walk_program",
+         py.decode(kWalkProgram, static_cast<long>(::strlen(kWalkProgram))));
     if (ask(py, names, kWarmProgram) == nullptr)
         give_up("%s", "the interpreter cannot be prepared");
     const char* result = ask(py, names, "result = prepare(program)");

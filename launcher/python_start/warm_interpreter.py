@@ -19,6 +19,7 @@ reads = {}  # what imports read of the environment: name -> (value or None, stat
 written = set()
 current = ["the interpreter's start"]
 listed = [None]  # the statement that listed all names
+MOST_RECORDED = 60000  # bytes: what one answer has room for
 initial = dict(os.environ._data)
 set_by_imports = {}
 lists = []  # of names that were given out: (those never compared, what counts as use, all)
@@ -243,15 +244,20 @@ def first_on_path(script):
     return path if os.path.isdir(path) else os.path.dirname(path)
 
 
-def from_elsewhere(names):
-    """A module that is neither the interpreter's nor a package's that was installed for it."""
+def installed_roots():
+    """Where the interpreter's own modules are, and the packages that were installed for it."""
     roots = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     roots |= {path for path in sys.path if os.path.basename(path).endswith("-packages")}
     site = sys.modules.get("site")
     if site is not None and getattr(site, "ENABLE_USER_SITE", False):
         roots.add(site.getusersitepackages())
-    roots = tuple({os.path.join(form(root), "") for root in roots
-                   for form in (os.path.abspath, os.path.realpath)})
+    return tuple({os.path.join(form(root), "") for root in roots
+                  for form in (os.path.abspath, os.path.realpath)})
+
+
+def from_elsewhere(names):
+    """A module that is neither the interpreter's nor a package's that was installed for it."""
+    roots = installed_roots()
     for name in names:
         file = getattr(sys.modules.get(name), "__file__", None)
         if not file or not os.path.isabs(file):  # made by a module, as torch.classes
@@ -261,11 +267,49 @@ def from_elsewhere(names):
     return ""
 
 
-def run_imports(statements, namespace, file):
-    for line, statement in statements:
-        current[0] = "`%s`" % statement.strip()
+def in_walker(script, module, into):
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    names = {"__builtins__": builtins, "__name__": "script_walk"}
+    exec(walk_program, names)
+    import marshal
+
+    told = marshal.dumps(names["walk_script"](script, module, installed_roots()))
+    with open(into, "wb") as pipe:
+        pipe.write(told)
+
+
+def walk(script, module):
+    """(imports, files, why no more) of the program; this process imports nothing for it."""
+    import marshal  # it is there: every module is read with it
+
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
         try:
-            exec(compile("\n" * (line - 1) + statement, file, "exec", dont_inherit=True), namespace)
+            in_walker(script, module, into)
+        finally:
+            os._exit(0)
+    os.close(into)
+    with open(out, "rb") as pipe:
+        told = pipe.read()
+    os.waitpid(pid, 0)
+    try:
+        return marshal.loads(told)
+    except (EOFError, ValueError, TypeError):
+        return [], [], "the files could not be looked at"
+
+
+def run_imports(statements):
+    """`statements`: (file, its module, line, text)."""
+    namespaces = {}
+    for file, module, line, statement in statements:
+        current[0] = "`%s`" % statement.strip()
+        names = namespaces.setdefault(file, {
+            "__name__": module, "__builtins__": builtins, "__file__": file})
+        try:
+            exec(compile("\n" * (line - 1) + statement, file, "exec", dont_inherit=True), names)
         except BaseException as error:
             return "%s: %s: %s" % (current[0], type(error).__name__, error)
         why = what_is_shared()
@@ -275,8 +319,10 @@ def run_imports(statements, namespace, file):
 
 
 def split_program(text):
-    script, mode, *rest = text.split("\0")[:-1]
-    return script, mode == "auto", [(int(a), b) for a, b in zip(rest[::2], rest[1::2])]
+    """The script, its module with -m, and statements; None: they are to be found in it."""
+    script, mode, module, *listed = text.split("\0")[:-1]
+    statements = [("<preload>", "__preload__", 1, statement) for statement in listed]
+    return script, module, None if mode == "auto" else statements
 
 
 def has_monitors():
@@ -296,9 +342,32 @@ def why_not_from_here():
     return what_is_shared() and "at its start it " + what_is_shared()
 
 
+def import_all(script, module, automatic, statements):
+    """Why ranks cannot be forked now; empty: they can."""
+    argv0 = sys.argv[0]
+    restore = trap_environment()
+    try:
+        if automatic and script == "-m":
+            import runpy  # which comes first there
+
+            sys.argv[0] = next((file for file, name, _, _ in statements if name == "__main__"), argv0)
+        return run_imports(statements)
+    finally:
+        sys.argv[0] = argv0
+        restore()
+
+
+def record(files, statements, end):
+    """What the agent keeps of a walk: lines of a word and its text."""
+    lines = ["end " + end] + ["file " + os.path.abspath(file) for file in files]
+    lines += ["import %d\t%s\t%s" % (line, os.path.abspath(file), text) for file, _, line, text in statements]
+    told = "\n".join(lines)
+    return told if "\r" not in told and len(os.fsencode(told)) < MOST_RECORDED else ""
+
+
 def prepare(text):
     """"ready ...", or why not. On the way what the program would do first is done."""
-    script, automatic, statements = split_program(text)
+    script, module, statements = split_program(text)
     why = why_not_from_here()
     if why:
         return why
@@ -307,29 +376,28 @@ def prepare(text):
     path0 = first_on_path(script)
     if path0 is not None:
         sys.path.insert(0, path0)
-    names = {"__name__": "__main__" if automatic else "__preload__", "__builtins__": builtins}
+    automatic, told = statements is None, ""
     if automatic:
-        names["__file__"] = script
-    restore = trap_environment()
-    try:
-        why = run_imports(statements, names, script if automatic else "<preload>")
-    finally:
-        restore()
+        statements, files, end = walk(script, module)
+        told = "\n" + record(files, statements, end)
+        if not statements:
+            return "the program does not begin with imports of installed packages (%s)%s" % (end, told)
+    why = import_all(script, module, automatic, statements)
     if why:
-        return why
+        return why + told
     if path0 is not None and (not sys.path or sys.path.pop(0) != path0):
-        return "an import has changed the front of sys.path"
+        return "an import has changed the front of sys.path" + told
     new = set(sys.modules) - before
     why = threads_that_stay() or (automatic and from_elsewhere(new))
     if why:
-        return why
+        return why + told
     for name in os.environ._data.keys() | initial.keys():
         if os.environ._data.get(name) != initial.get(name):
             set_by_imports[name] = os.environ._data.get(name)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    return "ready %d" % len(new)
+    return "ready %d%s" % (len(new), told)
 
 
 def check(block):

@@ -97,7 +97,7 @@ bool is_terminal(const ChildSpec& rank) {
 
 WarmParent::WarmParent(asio::io_context& io, const PreloadChoice& choice, Times times)
     : choice_(choice), times_(times), readable_(io), timer_(io) {
-    if (choice.imports.empty())
+    if (!choice.wants_interpreter())
         state_ = State::off;
 }
 
@@ -114,7 +114,7 @@ bool WarmParent::is_settled(const std::function<ChildSpec()>& rank, std::functio
     } catch (const Error& error) {
         end_process();
         state_ = State::off;
-        ++notes_[error.what()];
+        note(error.what());
     }
     return state_ == State::off;
 }
@@ -178,21 +178,25 @@ void WarmParent::imports_are_over() {
     timer_.cancel();
     readable_.close();
     const WarmReply reply = socket_->receive(Deadline::after(std::chrono::seconds(0)));
-    const auto* text = std::get_if<std::string>(&reply);
-    if (text != nullptr && text->starts_with("ready ")) {
-        ready_ = {.modules = std::atoi(text->c_str() + 6),
+    const auto* answer = std::get_if<std::string>(&reply);
+    const std::string told = answer == nullptr ? std::string() : *answer;
+    const auto line_end = std::min(told.find('\n'), told.size());
+    const std::string text = told.substr(0, line_end);
+    if (line_end < told.size())
+        walk_ = parse_walk(told.substr(line_end + 1));
+    if (text.starts_with("ready ")) {
+        ready_ = {.modules = std::atoi(text.c_str() + 6),
                   .took = std::chrono::duration_cast<std::chrono::milliseconds>(
                       std::chrono::steady_clock::now() - begun_at_)};
         return settle(State::ready);
     }
-    give_up_imports(
-        (text != nullptr ? *text : "the interpreter that was to import for them ended") +
-        last_words());
+    give_up_imports((text.empty() ? "the interpreter that was to import for them ended" : text) +
+                    last_words());
 }
 
 void WarmParent::give_up_imports(std::string why) {
     end_process();
-    ++notes_[std::move(why)];
+    note(std::move(why));
     settle(State::off);
 }
 
@@ -206,7 +210,7 @@ void WarmParent::settle(State state) {
 Child WarmParent::start(const ChildSpec& rank) {
     if (state_ == State::ready) {
         if (std::string why = why_not_forked(rank); !why.empty())
-            ++notes_[why];
+            note(why);
         else if (auto child = fork(rank))
             return std::move(*child);
     }
@@ -237,7 +241,7 @@ std::optional<Child> WarmParent::fork(const ChildSpec& rank) {
     if (const auto* answer = std::get_if<ForkAnswer>(&reply))
         return adopted(*answer);
     if (const auto* why = std::get_if<std::string>(&reply)) {
-        ++notes_[*why];
+        note(*why);
         return std::nullopt;
     }
     lose(std::get<Silence>(reply).gone
@@ -254,12 +258,12 @@ std::optional<Child> WarmParent::adopted(const ForkAnswer& answer) {
     child.affinity_error = answer.affinity_error;
     child.memory_policy_error = answer.memory_policy_error;
     if (answer.failed_stage != 0 || answer.pid <= 1 || parent_of(answer.pid) != ::getpid()) {
-        ++notes_["the warm interpreter made a process that could not become a rank"];
+        note("the warm interpreter made a process that could not become a rank");
         return std::nullopt;
     }
     child.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, answer.pid, 0)));
     if (!child.pidfd) {
-        ++notes_["the system has no pidfd_open(2)"];
+        note("the system has no pidfd_open(2)");
         ::kill(answer.pid, SIGKILL);
         return std::nullopt;
     }
@@ -268,7 +272,7 @@ std::optional<Child> WarmParent::adopted(const ForkAnswer& answer) {
 
 // A new one is tried at the next start of all ranks.
 void WarmParent::lose(const std::string& why) {
-    ++notes_[why];
+    note(why);
     end_process();
     state_ = ++lost_ < kMostLost ? State::idle : State::off;
 }
@@ -319,6 +323,14 @@ std::string WarmParent::last_words() const {
 }
 
 std::optional<WarmParent::Ready> WarmParent::take_ready() { return std::exchange(ready_, {}); }
+
+std::optional<PreloadWalk> WarmParent::take_walk() { return std::exchange(walk_, {}); }
+
+void WarmParent::note(const std::string& why) {
+    ++notes_[why];
+    if (walk_ && walk_->trouble.empty())
+        walk_->trouble = why;
+}
 
 std::vector<std::string> WarmParent::take_notes() {
     std::vector<std::string> notes;

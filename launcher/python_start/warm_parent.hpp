@@ -1,5 +1,6 @@
 #pragma once
 #include "python_start/import_watch.hpp"
+#include "python_start/preload_record.hpp"
 #include "python_start/warm_socket.hpp"
 
 #include <asio/io_context.hpp>
@@ -50,6 +51,8 @@ public:
 
     /// Once: it has imported.
     std::optional<Ready> take_ready();
+    /// Once, of an automatic choice: what the interpreter has found to import.
+    std::optional<PreloadWalk> take_walk();
     /// Since the last call: why ranks were started by themselves, a sentence each.
     std::vector<std::string> take_notes();
 
@@ -62,6 +65,7 @@ private:
     void imports_are_over();
     void give_up_imports(std::string why);
     void settle(State state);
+    void note(const std::string& why);
     std::string why_not_forked(const ChildSpec& rank) const;
     std::optional<Child> fork(const ChildSpec& rank);
     std::optional<Child> adopted(const ForkAnswer& answer);
@@ -84,6 +88,7 @@ private:
     std::chrono::steady_clock::time_point begun_at_;
     std::optional<ImportWatch> watch_;
     std::optional<Ready> ready_;
+    std::optional<PreloadWalk> walk_;
     std::map<std::string, int> notes_;  ///< with how many ranks
 };
 

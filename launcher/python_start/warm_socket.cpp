@@ -55,10 +55,10 @@ std::string order_of(const ChildSpec& spec, const PreloadChoice* choice) {
     if (choice != nullptr) {
         append_text(texts, choice->script, head.program_bytes);
         append_text(texts, choice->automatic ? "auto" : "list", head.program_bytes);
-        for (const PreloadedImport& import : choice->imports) {
-            append_text(texts, std::to_string(import.line), head.program_bytes);
-            append_text(texts, import.statement, head.program_bytes);
-        }
+        append_text(texts, choice->module, head.program_bytes);
+        if (!choice->automatic)
+            for (const PreloadedImport& import : choice->imports)
+                append_text(texts, import.statement, head.program_bytes);
     }
     return std::string(reinterpret_cast<const char*>(&head), sizeof head) + texts;
 }

@@ -37,7 +37,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               &input,
                               job.traces,
                               job.joined.head ? &stop_facts : nullptr,
-                              job.plan.preload.imports.empty() ? nullptr : &python};
+                              job.plan.preload.wants_interpreter() ? &python : nullptr};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
     std::optional<JobSupervisor> head;

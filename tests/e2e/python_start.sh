@@ -5,7 +5,11 @@
 unset PYTHONUNBUFFERED LD_PRELOAD PYTHONPATH PYTHONHOME "${!OMP_@}"
 python=/usr/bin/python3
 [ -x $python ] || skip "no $python"
+installed=${PYENV_ROOT:-${HOME:-/}/.pyenv}/versions
+export HOME=$work/home XDG_STATE_HOME=$work/state
+mkdir "$HOME"
 probes=$(dirname "$(realpath "$0")")/python_start
+WALK=$(dirname "$(realpath "$0")")/../../launcher/python_start/script_walk.py
 launch() { timeout 100 "$AUTOLAUNCH" --log-dir run "$@" >out.log 2>err.log; }
 fresh() { rm -rf run; }
 forked() { grep -c '"event":"python_preloaded"' run/events.jsonl; }
@@ -45,7 +49,7 @@ cp -rs "$(dirname "$($python -c 'import os; print(os.__file__)')")" conda/lib/ &
 ln -sf "$(basename "$(realpath $python)")" conda/bin/python
 same auto "" conda/bin/python "$probes/probes.py"
 for version in 3.8 3.9 3.10 3.12 3.13; do
-    other=$(ls -d "${PYENV_ROOT:-${HOME:-/}/.pyenv}"/versions/$version.*/bin/python 2>/dev/null | tail -1)
+    other=$(ls -d "$installed"/$version.*/bin/python 2>/dev/null | tail -1)
     [ -n "$other" ] || other=$(command -v python$version 2>/dev/null)
     if [ -n "$other" ] && [ "$(head -c 2 "$other")" != "#!" ]; then
         same auto "" "$other" "$probes/probes.py"
@@ -99,7 +103,6 @@ sys.stdout.write("before ")
 faulthandler._sigabrt()'
 
 # What differs between ranks and was read by an import: those ranks start by themselves.
-export HOME=$work/home
 site=$($python -c 'import site; print(site.getusersitepackages())')
 mkdir -p "$site"
 with_module() { printf '%s\n' "$2" >"$site/$1.py" && printf 'import %s\nprint("ran")\n' "$1" >uses.py; }
@@ -192,12 +195,56 @@ expect "exit code of a job that was stopped while it imported" 143 "$?"
 pgrep -f "^$python $work/uses.py" >/dev/null && fail "an interpreter outlived its job"
 [ -s run/generation-0/rank-0/stdout ] && fail "a rank ran after the stop"
 
+# A run with auto looks into files of the user's, records what it found, and the next goes by that without being asked.
+$python "$probes/walk_test.py" "$WALK" >walk.log 2>&1 || fail "the walk through files"
+mkdir -p pkg
+printf 'import json\nfrom .part import work\n' >pkg/__init__.py
+printf 'import decimal\ndef work():\n    return json.dumps([1])\nimport json\n' >pkg/part.py
+printf 'import pkg\nimport csv\nprint("ran", pkg.work())\nimport logging\n' >walked.py
+printf 'from . import part\nimport csv\nimport sys\nprint("ran", sys.argv[1:], __package__)\n' >pkg/run.py
+for program in walked.py "-m pkg.run an-argument"; do
+    says 0 "preload    nothing: " "$AUTOLAUNCH" plan -- $python $program
+    fresh
+    launch -- $python $program || fail "exit code $?"
+    expect "interpreters that nobody has asked for" 0 "$(forked)"
+    cp run/generation-0/rank-0/stdout ran-plain
+    says 0 "the interpreter looks in its files" "$AUTOLAUNCH" plan --preload auto -- $python $program
+    fresh
+    launch --preload auto --nproc-per-node 2 -- $python $program || fail "exit code $?"
+    expect "what $program prints" "$(cat ran-plain)" "$(cat run/generation-0/rank-1/stdout)"
+    contains "the record of $program" run/preload.json "pkg/part.py"
+    says 0 "import json; import decimal; import json; import csv" "$AUTOLAUNCH" plan -- $python $program
+    fresh
+    launch -- $python $program || fail "exit code $?"
+    expect "interpreters of a run after one with auto" 1 "$(forked)"
+    contains "what is said of it" err.log "as in an earlier run; --preload off: not"
+    expect "what $program prints then" "$(cat ran-plain)" "$(cat run/generation-0/rank-0/stdout)"
+    launch --preload off --log-dir run-off -- $python $program || fail "exit code $?"
+    grep -q python_preloaded run-off/events.jsonl && fail "off is not off"
+done
+echo "os = 1" >>pkg/part.py
+says 0 "pkg/part.py has changed since its last run" "$AUTOLAUNCH" plan -- $python walked.py
+printf 'import json\nimport makes_process\nprint("ran")\n' >trouble.py
+with_module makes_process 'import subprocess; kept = subprocess.Popen(["sleep", "60"])'
+fresh
+launch --preload auto -- $python trouble.py || fail "exit code $?"
+says 0 "nothing: not asked for; with --preload auto: \`import makes_process\` started a process" "$AUTOLAUNCH" plan -- $python trouble.py
+printf 'x = 1 + 1\nimport json\n' >none.py
+fresh
+launch --preload auto -- $python none.py || fail "exit code $?"
+contains "a program without first imports" err.log "every rank starts by itself: the program does not begin with imports of installed packages (none.py:1: it is no import)"
+chmod 777 "$XDG_STATE_HOME/autolaunch/preload"
+fresh
+launch --preload auto -- $python walked.py || fail "exit code $?"
+says 0 "preload" "$AUTOLAUNCH" plan -- $python walked.py
+chmod 700 "$XDG_STATE_HOME/autolaunch/preload"
+
 # What cannot be done is said, before anything starts or beside the plan.
 fresh
 says 65 "is no Python program" "$AUTOLAUNCH" run --preload torch -- sleep 1
 says 64 "expected auto, off or modules" "$AUTOLAUNCH" run --preload "not a module" -- $python twice.py
 says 0 "every rank starts by itself: the program is no Python program" "$AUTOLAUNCH" plan --preload auto -- sleep 1
-says 0 "import json; import os, time: twice.py begins with them" "$AUTOLAUNCH" plan --preload auto -- $python twice.py
+says 0 "import json; import os; import time: as in the last run; no more: twice.py:3: it is no import" "$AUTOLAUNCH" plan --preload auto -- $python twice.py
 fresh
 launch --preload no_such_module -- $python ends.py
 contains "a module that is not there" err.log "No module named 'no_such_module'"
