@@ -13,6 +13,12 @@ struct PreloadedImport {
     bool operator==(const PreloadedImport&) const = default;
 };
 
+struct FilePart {
+    std::string file;
+    long long offset = 0, bytes = 0;
+    bool operator==(const FilePart&) const = default;
+};
+
 /// What the ranks' interpreter imports before they are forked from it (docs/python-start.md).
 struct PreloadChoice {
     std::vector<PreloadedImport> imports;  ///< as far as they are known before
@@ -23,6 +29,8 @@ struct PreloadChoice {
     std::string library;      ///< that makes the interpreter wait
     std::string records;      ///< folder of what earlier runs have found; empty: there is none
     std::string workdir;
+    bool is_shared = false;  ///< the interpreter and its packages are on a file system of a network
+    std::vector<FilePart> reads;                    ///< what importing reads there; read ahead
     std::string reason = "trainer.preload is off";  ///< for them, or against them
 
     /// Else every rank starts by itself.

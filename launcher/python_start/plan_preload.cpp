@@ -9,10 +9,12 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 namespace autolaunch::launcher {
@@ -72,6 +74,18 @@ std::vector<PreloadedImport> of_script(const fs::path& script) {
     return leading_imports(read_file(script), is_local);
 }
 
+/// Of a network, or slow as one: NFS, FUSE, Lustre, GPFS, BeeGFS, Ceph, SMB (both), 9P, AFS, PanFS,
+/// OrangeFS.
+bool is_shared_file_system(const fs::path& interpreter) {
+    constexpr unsigned long kShared[] = {0x6969,     0x65735546, 0x0BD00BD0, 0x47504653,
+                                         0x19830326, 0x00C36400, 0xFE534D42, 0xFF534D42,
+                                         0x01021997, 0x5346414F, 0xAAD7AAEA, 0x20030528};
+    struct statfs facts {};
+    return ::statfs(interpreter.parent_path().c_str(), &facts) == 0 &&
+           std::find(std::begin(kShared), std::end(kShared),
+                     static_cast<unsigned long>(facts.f_type) & 0xFFFFFFFFUL) != std::end(kShared);
+}
+
 /// Why nothing can be preloaded into the plan's program, whatever it imports.
 std::string why_not_at_all(const LaunchPlan& plan, const EnvironmentMap& environment,
                            PreloadChoice& choice) {
@@ -84,6 +98,7 @@ std::string why_not_at_all(const LaunchPlan& plan, const EnvironmentMap& environ
     choice.module = command.module;
     choice.workdir = plan.workdir;
     choice.interpreter = (fs::path(plan.workdir) / command.interpreter).lexically_normal();
+    choice.is_shared = is_shared_file_system(choice.interpreter);
     choice.library = find_python_library();
     if (choice.library.find_first_of(" :$") != std::string::npos || choice.library.empty())
         return fmt::format(
@@ -118,6 +133,8 @@ void take_script(PreloadChoice& choice, const std::string& why_unknown) {
 void take_record(PreloadChoice& choice, const PreloadWalk& walk) {
     choice.imports = walk.imports;
     choice.automatic = !walk.imports.empty();
+    if (choice.is_shared)
+        choice.reads = walk.reads;
     choice.reason =
         fmt::format("as in the last run; {}",
                     walk.end.ends_with("all of it") ? walk.end : "no more: " + walk.end);

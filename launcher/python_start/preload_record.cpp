@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr int kFormat = 1, kDeepest = 4;
-constexpr std::size_t kMostBytes = 1U << 20;
+constexpr std::size_t kMostBytes = 16U << 20;
 constexpr const char* kInRunDirectory = "preload.json";
 constexpr mode_t kOwn = 0600;
 
@@ -71,6 +71,9 @@ Json as_json(const PreloadChoice& choice, const PreloadWalk& walk) {
             {{"file", import.file}, {"line", import.line}, {"statement", import.statement}});
     for (const std::string& file : walk.files)
         json["files"].push_back({{"file", file}, {"xxh3_128", digest_of(file)}});
+    json["reads"] = Json::array();
+    for (const FilePart& part : walk.reads)
+        json["reads"].push_back({part.file, part.offset, part.bytes});
     return json;
 }
 
@@ -84,6 +87,9 @@ PreloadWalk from_json(const Json& json) {
                                 .file = import.at("file").get<std::string>()});
     for (const Json& file : json.at("files"))
         walk.files.push_back(file.at("file").get<std::string>());
+    for (const Json& part : json.at("reads"))
+        walk.reads.push_back({part.at(0).get<std::string>(), part.at(1).get<long long>(),
+                              part.at(2).get<long long>()});
     return walk;
 }
 
@@ -112,11 +118,12 @@ PreloadWalk parse_walk(const std::string& lines) {
             walk.end = rest;
         else if (word == "file")
             walk.files.push_back(rest);
-        else if (word == "import") {
-            const auto parts = split(rest, '\t');
-            if (parts.size() == 3)
-                walk.imports.push_back({std::atoi(parts[0].c_str()), parts[2], parts[1]});
-        }
+        const auto parts = split(rest, '\t');
+        if (word == "import" && parts.size() == 3)
+            walk.imports.push_back({std::atoi(parts[0].c_str()), parts[2], parts[1]});
+        else if (word == "read" && parts.size() == 3)
+            walk.reads.push_back(
+                {parts[2], std::atoll(parts[0].c_str()), std::atoll(parts[1].c_str())});
     }
     return walk;
 }

@@ -11,7 +11,8 @@ namespace autolaunch::launcher {
 struct PreloadWalk {
     std::vector<std::string> files;  ///< whose text says so, with the program's own
     std::vector<PreloadedImport> imports;
-    std::string end;      ///< why there are no more
+    std::vector<FilePart> reads;  ///< by the imports, where these are on a shared file system
+    std::string end;              ///< why there are no more
     std::string trouble;  ///< why ranks started by themselves all the same; empty: they did not
 };
 

@@ -394,6 +394,10 @@ void import_and_serve(const Python& py, Order& order) {
     give(py, names, reads.name, py.make_function(&reads, nullptr, nullptr));
     give(py, names, "program",
          py.decode(order.program(), static_cast<long>(order.head.program_bytes)));
+    char record[32];
+    ::snprintf(record, sizeof record, "record_fd = %d\n", order.fds[1]);
+    if (Object* done = run(py, names, record))
+        py.forget(done);
     give(py, names, "walk_program",
          py.decode(kWalkProgram, static_cast<long>(::strlen(kWalkProgram))));
     if (ask(py, names, kWarmProgram) == nullptr)

@@ -19,7 +19,9 @@ reads = {}  # what imports read of the environment: name -> (value or None, stat
 written = set()
 current = ["the interpreter's start"]
 listed = [None]  # the statement that listed all names
-MOST_RECORDED = 60000  # bytes: what one answer has room for
+READ_BYTES = 1 << 18  # at once, ahead
+READERS = 16
+readers = [0]  # the process that reads ahead
 initial = dict(os.environ._data)
 set_by_imports = {}
 lists = []  # of names that were given out: (those never compared, what counts as use, all)
@@ -179,7 +181,7 @@ def threads():
 def has_children():
     for task in os.listdir("/proc/self/task"):
         with open("/proc/self/task/%s/children" % task) as children:
-            if children.read().strip():
+            if set(children.read().split()) - {str(readers[0])}:
                 return True
     return False
 
@@ -244,6 +246,12 @@ def first_on_path(script):
     return path if os.path.isdir(path) else os.path.dirname(path)
 
 
+def said_of(module, name):
+    """A text of the module's own; some make up attributes that are asked for, as torch.ops does."""
+    value = (getattr(module, "__dict__", None) or {}).get(name)
+    return value if isinstance(value, str) else ""
+
+
 def installed_roots():
     """Where the interpreter's own modules are, and the packages that were installed for it."""
     roots = {sys.prefix, sys.base_prefix, sys.exec_prefix}
@@ -259,8 +267,8 @@ def from_elsewhere(names):
     """A module that is neither the interpreter's nor a package's that was installed for it."""
     roots = installed_roots()
     for name in names:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if not file or not os.path.isabs(file):  # made by a module, as torch.classes
+        file = said_of(sys.modules.get(name), "__file__")
+        if not os.path.isabs(file):  # made by a module, as torch.classes
             continue
         if not (file.startswith(roots) or os.path.realpath(file).startswith(roots)):
             return "%s is %s, which is no installed package" % (name, file)
@@ -319,10 +327,13 @@ def run_imports(statements):
 
 
 def split_program(text):
-    """The script, its module with -m, and statements; None: they are to be found in it."""
-    script, mode, module, *listed = text.split("\0")[:-1]
+    """The script, its module with -m, whether files are on a shared system, those to read ahead, statements.
+
+    None in place of statements: they are to be found in the script."""
+    script, mode, module, shared, count, *rest = text.split("\0")[:-1]
+    reads, listed = rest[: int(count)], rest[int(count):]
     statements = [("<preload>", "__preload__", 1, statement) for statement in listed]
-    return script, module, None if mode == "auto" else statements
+    return script, module, bool(shared), reads, None if mode == "auto" else statements
 
 
 def has_monitors():
@@ -357,17 +368,104 @@ def import_all(script, module, automatic, statements):
         restore()
 
 
+def read_parts(parts):
+    """In turn, with others of this process that do the same."""
+    for part in parts:
+        offset, count, file = part.split("\t")
+        try:
+            fd = os.open(file, os.O_RDONLY)
+        except OSError:
+            continue  # it is read ahead, and no more
+        end = int(offset) + int(count)
+        at = int(offset)
+        while at < end:
+            got = len(os.pread(fd, min(READ_BYTES, end - at), at))
+            at = at + got if got else end
+        os.close(fd)
+
+
+def start_reading(parts):
+    """A process that reads them into the page cache, many at once; this one finds them there."""
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    try:
+        import threading
+
+        parts = iter(parts)
+        lock = threading.Lock()
+
+        def taken():
+            while True:
+                with lock:
+                    part = next(parts, None)
+                if part is None:
+                    return
+                yield part
+
+        readers = [threading.Thread(target=read_parts, args=(taken(),)) for _ in range(READERS)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+    finally:
+        os._exit(0)
+
+
+def end_reading(pid):
+    if pid:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+def touched_parts(first, last, offset, pages):
+    """Of a mapped file, in pieces of READ_BYTES: those of which a page was used."""
+    page = 4096
+    count = (last - first) // page
+    flags = os.pread(pages, count * 8, first // page * 8)[7::8]
+    step = READ_BYTES // page
+    for at in range(0, count, step):
+        if max(flags[at: at + step], default=0) & 0x80:
+            yield offset + at * page, READ_BYTES
+
+
+def files_read(modules):
+    """(offset, bytes, file) on the file system of the interpreter's packages, in the order of their use."""
+    device = os.stat(sys.prefix).st_dev
+    whole = [said_of(module, "__cached__") or said_of(module, "__file__") for module in modules]
+    parts = []
+    for file in whole:
+        if not file.endswith(".so") and os.path.isfile(file) and os.stat(file).st_dev == device:
+            parts.append((0, os.stat(file).st_size, file))
+    pages = os.open("/proc/self/pagemap", os.O_RDONLY)
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            place, _, offset, _, _, *file = line.split(None, 5)
+            if file and file[0][0] == "/" and os.path.isfile(file[0].strip()) and (
+                    os.stat(file[0].strip()).st_dev == device):
+                first, last = (int(number, 16) for number in place.split("-"))
+                parts += ((at, count, file[0].strip())
+                          for at, count in touched_parts(first, last, int(offset, 16), pages))
+    os.close(pages)
+    return parts
+
+
 def record(files, statements, end):
     """What the agent keeps of a walk: lines of a word and its text."""
     lines = ["end " + end] + ["file " + os.path.abspath(file) for file in files]
     lines += ["import %d\t%s\t%s" % (line, os.path.abspath(file), text) for file, _, line, text in statements]
-    told = "\n".join(lines)
-    return told if "\r" not in told and len(os.fsencode(told)) < MOST_RECORDED else ""
+    write_record(lines)
+
+
+def write_record(lines):
+    text = os.fsencode("\n".join(line.replace("\n", " ") for line in lines) + "\n")
+    while text:
+        text = text[os.write(record_fd, text):]
 
 
 def prepare(text):
     """"ready ...", or why not. On the way what the program would do first is done."""
-    script, module, statements = split_program(text)
+    script, module, shared, reads, statements = split_program(text)
     why = why_not_from_here()
     if why:
         return why
@@ -376,28 +474,35 @@ def prepare(text):
     path0 = first_on_path(script)
     if path0 is not None:
         sys.path.insert(0, path0)
-    automatic, told = statements is None, ""
+    automatic = statements is None
     if automatic:
         statements, files, end = walk(script, module)
-        told = "\n" + record(files, statements, end)
+        record(files, statements, end)
         if not statements:
-            return "the program does not begin with imports of installed packages (%s)%s" % (end, told)
-    why = import_all(script, module, automatic, statements)
+            return "the program does not begin with imports of installed packages (%s)" % end
+    readers[0] = start_reading(reads) if reads else 0
+    try:
+        why = import_all(script, module, automatic, statements)
+    finally:
+        end_reading(readers[0])
     if why:
-        return why + told
+        return why
     if path0 is not None and (not sys.path or sys.path.pop(0) != path0):
-        return "an import has changed the front of sys.path" + told
+        return "an import has changed the front of sys.path"
     new = set(sys.modules) - before
     why = threads_that_stay() or (automatic and from_elsewhere(new))
     if why:
-        return why + told
+        return why
     for name in os.environ._data.keys() | initial.keys():
         if os.environ._data.get(name) != initial.get(name):
             set_by_imports[name] = os.environ._data.get(name)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    return "ready %d%s" % (len(new), told)
+    if automatic and shared:
+        write_record("read %d\t%d\t%s" % part for part in files_read(
+            [module for name, module in sys.modules.items() if name in new]))
+    return "ready %d" % len(new)
 
 
 def check(block):

@@ -31,6 +31,7 @@ namespace {
 
 constexpr int kItsSocket = 3;  // descriptor of the interpreter
 constexpr int kMostLost = 2;
+constexpr off_t kMostRecorded = 16 << 20;
 constexpr std::size_t kLastWords = 300;
 /// So that the environment of any rank fits where the kernel shows that of the interpreter.
 constexpr std::size_t kRoom = 2048;
@@ -55,6 +56,16 @@ UniqueFd scratch_stream(const char* name) {
     if (!file)
         throw SystemError(errno, "make a memory file");
     return file;
+}
+
+std::string content_of(const UniqueFd& file) {
+    struct stat facts {};
+    if (::fstat(file.get(), &facts) != 0 || facts.st_size > kMostRecorded)
+        return {};
+    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
+    const ssize_t count = ::pread(file.get(), text.data(), text.size(), 0);
+    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return text;
 }
 
 std::string identity(const UniqueFd& file) {
@@ -129,7 +140,8 @@ void WarmParent::begin(const ChildSpec& rank) {
     const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
     UniqueFd its_end;
     socket_.emplace(its_end);
-    socket_->send(first_, &choice_);
+    record_ = scratch_stream("record");
+    socket_->send_first(first_, choice_, record_.get());
     ChildSpec spec = first_;
     spec.environment = with_hook(spec.environment, choice_.library);
     spec.stdin_fd = no_input.get();
@@ -179,11 +191,10 @@ void WarmParent::imports_are_over() {
     readable_.close();
     const WarmReply reply = socket_->receive(Deadline::after(std::chrono::seconds(0)));
     const auto* answer = std::get_if<std::string>(&reply);
-    const std::string told = answer == nullptr ? std::string() : *answer;
-    const auto line_end = std::min(told.find('\n'), told.size());
-    const std::string text = told.substr(0, line_end);
-    if (line_end < told.size())
-        walk_ = parse_walk(told.substr(line_end + 1));
+    const std::string text = answer == nullptr ? std::string() : *answer;
+    const std::string found = content_of(record_);
+    if (choice_.automatic && !found.empty())
+        walk_ = parse_walk(found);
     if (text.starts_with("ready ")) {
         ready_ = {.modules = std::atoi(text.c_str() + 6),
                   .took = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -232,7 +243,7 @@ std::string WarmParent::why_not_forked(const ChildSpec& rank) const {
 
 std::optional<Child> WarmParent::fork(const ChildSpec& rank) {
     try {
-        socket_->send(rank, nullptr);
+        socket_->send(rank);
     } catch (const Error& error) {
         lose(std::string("the warm interpreter is gone: ") + error.what() + last_words());
         return std::nullopt;

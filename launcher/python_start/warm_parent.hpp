@@ -79,7 +79,7 @@ private:
     State state_ = State::idle;
     int lost_ = 0, made_ = 0;
     pid_t pid_ = -1;
-    UniqueFd process_, printed_, complained_;
+    UniqueFd process_, printed_, complained_, record_;
     std::optional<WarmSocket> socket_;
     asio::posix::stream_descriptor readable_;  ///< the socket's, while it imports
     asio::steady_timer timer_;
