@@ -432,9 +432,10 @@ def touched_parts(first, last, offset, pages):
 def files_read(modules):
     """(offset, bytes, file) on the file system of the interpreter's packages, in the order of their use."""
     device = os.stat(sys.prefix).st_dev
-    whole = [said_of(module, "__cached__") or said_of(module, "__file__") for module in modules]
     parts = []
-    for file in whole:
+    for module in modules:
+        file = said_of(module, "__cached__")
+        file = file if os.path.isfile(file) else said_of(module, "__file__")
         if not file.endswith(".so") and os.path.isfile(file) and os.stat(file).st_dev == device:
             parts.append((0, os.stat(file).st_size, file))
     pages = os.open("/proc/self/pagemap", os.O_RDONLY)
