@@ -210,7 +210,7 @@ std::string describe_output(const LaunchPlan& plan) {
 
 std::string describe_preload(const PreloadChoice& preload) {
     if (preload.imports.empty())
-        return "nothing: " + preload.reason;
+        return (preload.automatic ? "not known yet: " : "nothing: ") + preload.reason;
     std::vector<std::string> statements;
     for (const PreloadedImport& import : preload.imports)
         statements.push_back(import.statement);

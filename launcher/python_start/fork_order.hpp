@@ -11,7 +11,8 @@ namespace autolaunch::launcher {
 /// begins.
 inline constexpr const char* kWarmVariable = "AUTOLAUNCH_PYTHON_PARENT";
 
-/// Descriptors of one order: the memory file, stdin, stdout, stderr, and one that is inherited.
+/// Descriptors of one order: the memory file, and the file for the record or stdin, stdout, stderr,
+/// and one that is inherited.
 inline constexpr int kMostOrderFds = 5;
 inline constexpr std::uint32_t kOrderMark = 0x414c5059;
 inline constexpr std::uint32_t kMostOrderBytes = 64U << 20;
@@ -26,7 +27,7 @@ struct OrderHead {
     std::uint32_t workdir_bytes = 0;      ///< with its zero; 0: stay
     std::uint32_t cpu_mask_bytes = 0;     ///< 0: leave the affinity alone
     std::uint32_t node_mask_bytes = 0;    ///< 0: leave the memory policy alone
-    std::uint32_t program_bytes = 0;      ///< the first order's alone: script, then statements
+    std::uint32_t program_bytes = 0;      ///< the first order's alone: see append_program()
     std::uint32_t unused = 0;
 };
 static_assert(sizeof(OrderHead) == 48, "no padding: the texts begin behind it");

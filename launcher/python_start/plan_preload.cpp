@@ -2,16 +2,19 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "python_start/preload_record.hpp"
 #include "python_start/python_command.hpp"
 #include "python_start/script_imports.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 namespace autolaunch::launcher {
@@ -71,22 +74,96 @@ std::vector<PreloadedImport> of_script(const fs::path& script) {
     return leading_imports(read_file(script), is_local);
 }
 
-void take_script(PreloadChoice& choice, const std::string& workdir) {
-    choice.automatic = true;
-    if (choice.script == "-m" || choice.script == "-c") {
-        choice.reason = choice.script + " has no script to read; list the modules";
+/// Of a network, or slow as one: NFS, FUSE, Lustre, GPFS, BeeGFS, Ceph, SMB (both), 9P, AFS, PanFS,
+/// OrangeFS.
+bool is_shared_file_system(const fs::path& interpreter) {
+    constexpr unsigned long kShared[] = {0x6969,     0x65735546, 0x0BD00BD0, 0x47504653,
+                                         0x19830326, 0x00C36400, 0xFE534D42, 0xFF534D42,
+                                         0x01021997, 0x5346414F, 0xAAD7AAEA, 0x20030528};
+    struct statfs facts {};
+    return ::statfs(interpreter.parent_path().c_str(), &facts) == 0 &&
+           std::find(std::begin(kShared), std::end(kShared),
+                     static_cast<unsigned long>(facts.f_type) & 0xFFFFFFFFUL) != std::end(kShared);
+}
+
+/// Why nothing can be preloaded into the plan's program, whatever it imports.
+std::string why_not_at_all(const LaunchPlan& plan, const EnvironmentMap& environment,
+                           PreloadChoice& choice) {
+    const RankPlan& rank = plan.ranks.front();
+    const PythonCommand command =
+        python_command(rank.argv, rank_environment(plan, rank, {}, environment), plan.workdir);
+    if (!command.why_not.empty())
+        return "the program " + command.why_not;
+    choice.script = command.script;
+    choice.module = command.module;
+    choice.workdir = plan.workdir;
+    choice.interpreter = (fs::path(plan.workdir) / command.interpreter).lexically_normal();
+    choice.is_shared = is_shared_file_system(choice.interpreter);
+    choice.library = find_python_library();
+    if (choice.library.find_first_of(" :$") != std::string::npos || choice.library.empty())
+        return fmt::format(
+            "{} is not beside autolaunch, or in a folder that LD_PRELOAD cannot name",
+            kPythonLibrary);
+    return why_not_in_this_job(plan);
+}
+
+/// Of a program that no run has looked at, as it is now: what its own text shows.
+void take_script(PreloadChoice& choice, const std::string& why_unknown) {
+    choice.automatic = choice.script != "-c";
+    if (!choice.automatic) {
+        choice.reason = "-c has no file to read; list the modules";
         return;
     }
-    const fs::path script = fs::path(workdir) / choice.script;
-    try {
-        choice.imports = of_script(script);
-    } catch (const Error& error) {
-        choice.reason = error.what();
+    const std::string name = choice.script == "-m" ? "-m " + choice.module : choice.script;
+    if (choice.script != "-m") {
+        try {
+            choice.imports = of_script(fs::path(choice.workdir) / choice.script);
+        } catch (const Error& error) {
+            choice.automatic = false;
+            choice.reason = error.what();
+            return;
+        }
+    }
+    const std::string known = !why_unknown.empty()     ? why_unknown
+                              : choice.imports.empty() ? name + " has not been run so"
+                                                       : name + " begins with them";
+    choice.reason = known + "; the interpreter looks in its files";
+}
+
+void take_record(PreloadChoice& choice, const PreloadWalk& walk) {
+    choice.imports = walk.imports;
+    choice.automatic = !walk.imports.empty();
+    if (choice.is_shared)
+        choice.reads = walk.reads;
+    choice.reason =
+        fmt::format("as in the last run; {}",
+                    walk.end.ends_with("all of it") ? walk.end : "no more: " + walk.end);
+}
+
+void decide_automatic(LaunchPlan& plan) {
+    PreloadChoice& choice = plan.preload;
+    const bool is_asked = plan.spec.trainer.preload.how == How::automatic;
+    std::string why_unknown;
+    const auto walk = find_preload_record(choice, why_unknown);
+    if (!is_asked && (!walk || !walk->trouble.empty() || walk->imports.empty())) {
+        choice.reason = "not asked for";
+        if (walk || !why_unknown.empty())
+            choice.reason += "; with --preload auto: " + (!walk                   ? why_unknown
+                                                          : walk->trouble.empty() ? walk->end
+                                                                                  : walk->trouble);
         return;
     }
-    choice.reason = choice.imports.empty()
-                        ? choice.script + " does not begin with imports of packages"
-                        : choice.script + " begins with them";
+    if (walk)
+        take_record(choice, *walk);
+    else
+        take_script(choice, why_unknown);
+    if (!choice.automatic)
+        plan.warnings.push_back("trainer.preload: every rank starts by itself: " + choice.reason);
+    else if (!is_asked)
+        plan.notes.push_back(
+            fmt::format("imports are preloaded as in the last run of {} with "
+                        "--preload auto (--preload off: not)",
+                        choice.script == "-m" ? choice.module : choice.script));
 }
 
 }  // namespace
@@ -96,36 +173,22 @@ void plan_preload(LaunchPlan& plan, const EnvironmentMap& environment) {
     PreloadChoice& choice = plan.preload;
     if (wanted.how == How::off || plan.ranks.empty())
         return;
-    choice.reason = why_not_in_this_job(plan);
-    choice.library = find_python_library();
-    const RankPlan& rank = plan.ranks.front();
-    const PythonCommand command =
-        python_command(rank.argv, rank_environment(plan, rank, {}, environment), plan.workdir);
-    if (!command.why_not.empty())
-        choice.reason = "the program " + command.why_not;
-    else if (choice.library.find_first_of(" :$") != std::string::npos || choice.library.empty())
-        choice.reason = fmt::format(
-            "{} is not beside autolaunch, or in a folder that LD_PRELOAD "
-            "cannot name",
-            kPythonLibrary);
-    choice.script = command.script;
-    if (!choice.reason.empty()) {
-        if (wanted.how == How::listed)
-            throw Error(ErrorCode::invalid_argument,
-                        "trainer.preload: nothing can be preloaded: " + choice.reason,
-                        "leave trainer.preload and --preload out, or say off");
-        plan.warnings.push_back("trainer.preload: every rank starts by itself: " + choice.reason);
+    choice.records = preload_records_folder(environment);
+    if (wanted.how == How::unset &&
+        (choice.records.empty() || ::access(choice.records.c_str(), F_OK) != 0))
         return;
-    }
-    if (wanted.how == How::listed) {
+    const std::string why_not = why_not_at_all(plan, environment, choice);
+    if (why_not.empty() && wanted.how != How::listed)
+        return decide_automatic(plan);
+    choice.reason = why_not.empty() ? "as trainer.preload lists them" : why_not;
+    if (why_not.empty())
         choice.imports = as_statements(wanted.modules);
-        choice.reason = "as trainer.preload lists them";
-    } else {
-        take_script(choice, plan.workdir);
-        if (choice.imports.empty())
-            plan.warnings.push_back("trainer.preload: every rank starts by itself: " +
-                                    choice.reason);
-    }
+    else if (wanted.how == How::listed)
+        throw Error(ErrorCode::invalid_argument,
+                    "trainer.preload: nothing can be preloaded: " + why_not,
+                    "leave trainer.preload and --preload out, or say off");
+    else if (wanted.how == How::automatic)
+        plan.warnings.push_back("trainer.preload: every rank starts by itself: " + why_not);
 }
 
 }  // namespace autolaunch::launcher

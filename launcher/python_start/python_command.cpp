@@ -38,6 +38,12 @@ PythonCommand runs(std::string script) {
     return command;
 }
 
+PythonCommand runs_module(std::string module) {
+    PythonCommand command = runs("-m");
+    command.module = std::move(module);
+    return command;
+}
+
 /// "python3.11d", and not "pythonw" or "ipython".
 bool is_interpreter_name(const std::string& name) {
     return name.starts_with("python") &&
@@ -101,8 +107,12 @@ PythonCommand parse_python_options(const std::vector<std::string>& options) {
             return not_python(fmt::format("is none: {} only prints", option));
         for (std::size_t i = 1; i < option.size(); ++i) {
             const char letter = option[i];
-            if (letter == 'c' || letter == 'm')
-                return runs(letter == 'c' ? "-c" : "-m");
+            if (letter == 'c')
+                return runs("-c");
+            if (letter == 'm')
+                return runs_module(i + 1 < option.size()     ? option.substr(i + 1)
+                                   : at + 1 < options.size() ? options[at + 1]
+                                                             : std::string());
             if (kWithValue.find(letter) != kWithValue.npos) {
                 at += i + 1 == option.size() ? 1 : 0;
                 break;

@@ -8,6 +8,7 @@ namespace autolaunch::launcher {
 struct PythonCommand {
     std::string interpreter;  ///< the file of the program; empty: see `why_not`
     std::string script;       ///< the file; "-m" or "-c" where the program is none
+    std::string module;       ///< of -m
     std::string why_not;      ///< goes on after "the program ": "is no Python program (…)"
 };
 

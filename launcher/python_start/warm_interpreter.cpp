@@ -7,6 +7,7 @@
 //
 // Needs the C library alone: the interpreter's functions are looked up by name, of the stable ABI
 // and of PEP 587.
+#include "python_start/environment_reads.hpp"
 #include "python_start/fork_order.hpp"
 #include "python_start/warm_program.hpp"
 #include "spawn/child_setup.hpp"
@@ -35,9 +36,17 @@ namespace {
 
 using Object = void;  // PyObject
 
+struct Function {  // PyMethodDef
+    const char* name;
+    Object* (*call)(Object*, Object*);
+    int flags;
+    const char* text;
+};
+
 /// Longer than any version's PyConfig, which is some 400 bytes; nobody here looks inside.
 constexpr size_t kConfigBytes = 64 * 1024;
 constexpr int kFileInput = 257;   // Py_file_input
+constexpr int kNoArguments = 4;   // METH_NOARGS
 constexpr int kLowestOwnFd = 64;  // ours, away from those that a rank is promised
 
 struct Status {  // PyStatus
@@ -64,6 +73,7 @@ struct Python {
     Object* (*get_item)(Object*, const char*);
     Object* (*run)(const char*, int, Object*, Object*);
     Object* (*make_bytes)(const char*, long);
+    Object* (*make_function)(Function*, Object*, Object*);
     const char* (*as_utf8)(Object*);
     Object* (*decode)(const char*, long);
     void (*forget)(Object*);
@@ -90,7 +100,7 @@ bool find_python(Python& py) {
            find(py.get_builtins, "PyEval_GetBuiltins") &&
            find(py.set_item, "PyDict_SetItemString") && find(py.get_item, "PyDict_GetItemString") &&
            find(py.run, "PyRun_String") && find(py.make_bytes, "PyBytes_FromStringAndSize") &&
-           find(py.as_utf8, "PyUnicode_AsUTF8") &&
+           find(py.make_function, "PyCFunction_NewEx") && find(py.as_utf8, "PyUnicode_AsUTF8") &&
            find(py.decode, "PyUnicode_DecodeFSDefaultAndSize") && find(py.forget, "Py_DecRef") &&
            find(py.print_error, "PyErr_Print") && find(py.clear_error, "PyErr_Clear");
 }
@@ -367,15 +377,33 @@ void initialize(const Python& py, int argc, char** argv) {
     py.clear_config(config);
 }
 
+Object* (*bytes_of_python)(const char*, long) = nullptr;
+
+/// For Python: the names since the last call, each with its zero.
+Object* reads_of_c(Object*, Object*) {
+    static char names[kMostReadBytes];
+    return bytes_of_python(names, static_cast<long>(take_reads(names)));
+}
+
 void import_and_serve(const Python& py, Order& order) {
     Object* names = py.new_dict();
     if (names == nullptr || py.set_item(names, "__builtins__", py.get_builtins()) != 0)
         give_up("%s", "no memory is left");
+    static Function reads{"reads_of_c", reads_of_c, kNoArguments, nullptr};
+    bytes_of_python = py.make_bytes;
+    give(py, names, reads.name, py.make_function(&reads, nullptr, nullptr));
     give(py, names, "program",
          py.decode(order.program(), static_cast<long>(order.head.program_bytes)));
+    char record[32];
+    ::snprintf(record, sizeof record, "record_fd = %d\n", order.fds[1]);
+    if (Object* done = run(py, names, record))
+        py.forget(done);
+    give(py, names, "walk_program",
+         py.decode(kWalkProgram, static_cast<long>(::strlen(kWalkProgram))));
     if (ask(py, names, kWarmProgram) == nullptr)
         give_up("%s", "the interpreter cannot be prepared");
     const char* result = ask(py, names, "result = prepare(program)");
+    note_reads(false);
     if (result == nullptr)
         give_up("%s", "the imports could not be made");
     answer("%s", result);
@@ -404,6 +432,7 @@ int warm_main(int argc, char** argv, const char* number) {
     if (!find_python(py))
         give_up("%s is no CPython from 3.8 on", program_invocation_short_name);
     set_environment(order.environment(), order.head.environment_bytes);
+    note_reads(true);
     initialize(py, argc, argv);
     import_and_serve(py, order);
     // In a rank, from here on.

@@ -31,9 +31,11 @@ namespace {
 
 constexpr int kItsSocket = 3;  // descriptor of the interpreter
 constexpr int kMostLost = 2;
+constexpr off_t kMostRecorded = 16 << 20;
 constexpr std::size_t kLastWords = 300;
 /// So that the environment of any rank fits where the kernel shows that of the interpreter.
 constexpr std::size_t kRoom = 2048;
+constexpr auto kLook = std::chrono::seconds(1);
 constexpr auto kEndTimeout = std::chrono::seconds(2);
 constexpr std::string_view kPreloadVariable = "LD_PRELOAD=";
 
@@ -42,12 +44,28 @@ bool is_subreaper() {
     return ::prctl(PR_GET_CHILD_SUBREAPER, &value) == 0 && value != 0;
 }
 
+void reap(pid_t killed) {
+    const Deadline deadline = Deadline::after(kEndTimeout);
+    while (::waitpid(killed, nullptr, WNOHANG) == 0 && !deadline.passed())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 /// Where the interpreter writes until it is a rank's, and is read back from.
 UniqueFd scratch_stream(const char* name) {
     UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
     if (!file)
         throw SystemError(errno, "make a memory file");
     return file;
+}
+
+std::string content_of(const UniqueFd& file) {
+    struct stat facts {};
+    if (::fstat(file.get(), &facts) != 0 || facts.st_size > kMostRecorded)
+        return {};
+    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
+    const ssize_t count = ::pread(file.get(), text.data(), text.size(), 0);
+    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return text;
 }
 
 std::string identity(const UniqueFd& file) {
@@ -90,7 +108,7 @@ bool is_terminal(const ChildSpec& rank) {
 
 WarmParent::WarmParent(asio::io_context& io, const PreloadChoice& choice, Times times)
     : choice_(choice), times_(times), readable_(io), timer_(io) {
-    if (choice.imports.empty())
+    if (!choice.wants_interpreter())
         state_ = State::off;
 }
 
@@ -107,7 +125,7 @@ bool WarmParent::is_settled(const std::function<ChildSpec()>& rank, std::functio
     } catch (const Error& error) {
         end_process();
         state_ = State::off;
-        ++notes_[error.what()];
+        note(error.what());
     }
     return state_ == State::off;
 }
@@ -122,7 +140,8 @@ void WarmParent::begin(const ChildSpec& rank) {
     const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
     UniqueFd its_end;
     socket_.emplace(its_end);
-    socket_->send(first_, &choice_);
+    record_ = scratch_stream("record");
+    socket_->send_first(first_, choice_, record_.get());
     ChildSpec spec = first_;
     spec.environment = with_hook(spec.environment, choice_.library);
     spec.stdin_fd = no_input.get();
@@ -131,6 +150,7 @@ void WarmParent::begin(const ChildSpec& rank) {
     spec.inherited_fd = {.fd = its_end.get(), .as = kItsSocket};
     begun_at_ = std::chrono::steady_clock::now();
     Child child = spawn_child(spec);
+    ++made_;
     pid_ = child.pid;
     process_ = std::move(child.pidfd);
     state_ = State::importing;
@@ -147,10 +167,20 @@ void WarmParent::await_imports() {
                              if (!error)
                                  imports_are_over();
                          });
-    timer_.expires_after(times_.imports);
+    watch_.emplace(times_.imports, begun_at_);
+    watch_imports();
+}
+
+void WarmParent::watch_imports() {
+    timer_.expires_after(kLook);
     timer_.async_wait([this](const std::error_code& error) {
-        if (!error)
-            imports_are_over();
+        if (error || state_ != State::importing)
+            return;
+        const std::string why =
+            watch_->why_given_up(sample_import(pid_), std::chrono::steady_clock::now());
+        if (why.empty())
+            return watch_imports();
+        give_up_imports(why);
     });
 }
 
@@ -160,22 +190,24 @@ void WarmParent::imports_are_over() {
     timer_.cancel();
     readable_.close();
     const WarmReply reply = socket_->receive(Deadline::after(std::chrono::seconds(0)));
-    const auto* text = std::get_if<std::string>(&reply);
-    if (text != nullptr && text->starts_with("ready ")) {
-        ready_ = {.modules = std::atoi(text->c_str() + 6),
+    const auto* answer = std::get_if<std::string>(&reply);
+    const std::string text = answer == nullptr ? std::string() : *answer;
+    const std::string found = content_of(record_);
+    if (choice_.automatic && !found.empty())
+        walk_ = parse_walk(found);
+    if (text.starts_with("ready ")) {
+        ready_ = {.modules = std::atoi(text.c_str() + 6),
                   .took = std::chrono::duration_cast<std::chrono::milliseconds>(
                       std::chrono::steady_clock::now() - begun_at_)};
         return settle(State::ready);
     }
-    std::string why;
-    if (text != nullptr)
-        why = *text + last_words();
-    else if (std::get<Silence>(reply).gone)
-        why = "the interpreter that was to import for them ended" + last_words();
-    else
-        why = fmt::format("the imports took longer than {} s", times_.imports.count() / 1000);
+    give_up_imports((text.empty() ? "the interpreter that was to import for them ended" : text) +
+                    last_words());
+}
+
+void WarmParent::give_up_imports(std::string why) {
     end_process();
-    ++notes_[why];
+    note(std::move(why));
     settle(State::off);
 }
 
@@ -189,7 +221,7 @@ void WarmParent::settle(State state) {
 Child WarmParent::start(const ChildSpec& rank) {
     if (state_ == State::ready) {
         if (std::string why = why_not_forked(rank); !why.empty())
-            ++notes_[why];
+            note(why);
         else if (auto child = fork(rank))
             return std::move(*child);
     }
@@ -211,7 +243,7 @@ std::string WarmParent::why_not_forked(const ChildSpec& rank) const {
 
 std::optional<Child> WarmParent::fork(const ChildSpec& rank) {
     try {
-        socket_->send(rank, nullptr);
+        socket_->send(rank);
     } catch (const Error& error) {
         lose(std::string("the warm interpreter is gone: ") + error.what() + last_words());
         return std::nullopt;
@@ -220,7 +252,7 @@ std::optional<Child> WarmParent::fork(const ChildSpec& rank) {
     if (const auto* answer = std::get_if<ForkAnswer>(&reply))
         return adopted(*answer);
     if (const auto* why = std::get_if<std::string>(&reply)) {
-        ++notes_[*why];
+        note(*why);
         return std::nullopt;
     }
     lose(std::get<Silence>(reply).gone
@@ -237,12 +269,12 @@ std::optional<Child> WarmParent::adopted(const ForkAnswer& answer) {
     child.affinity_error = answer.affinity_error;
     child.memory_policy_error = answer.memory_policy_error;
     if (answer.failed_stage != 0 || answer.pid <= 1 || parent_of(answer.pid) != ::getpid()) {
-        ++notes_["the warm interpreter made a process that could not become a rank"];
+        note("the warm interpreter made a process that could not become a rank");
         return std::nullopt;
     }
     child.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, answer.pid, 0)));
     if (!child.pidfd) {
-        ++notes_["the system has no pidfd_open(2)"];
+        note("the system has no pidfd_open(2)");
         ::kill(answer.pid, SIGKILL);
         return std::nullopt;
     }
@@ -251,7 +283,7 @@ std::optional<Child> WarmParent::adopted(const ForkAnswer& answer) {
 
 // A new one is tried at the next start of all ranks.
 void WarmParent::lose(const std::string& why) {
-    ++notes_[why];
+    note(why);
     end_process();
     state_ = ++lost_ < kMostLost ? State::idle : State::off;
 }
@@ -260,15 +292,33 @@ void WarmParent::end_process() {
     timer_.cancel();
     std::error_code ignored;
     readable_.close(ignored);
+    if (pid_ > 0)
+        ::kill(-pid_, SIGKILL);
+    end_late_ranks();
     socket_.reset();
     if (pid_ <= 0)
         return;
-    ::kill(-pid_, SIGKILL);
-    const Deadline deadline = Deadline::after(kEndTimeout);
-    while (::waitpid(pid_, nullptr, WNOHANG) == 0 && !deadline.passed())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    reap(pid_);
     pid_ = -1;
     process_.reset();
+}
+
+// A rank that answered after nobody waited any longer: another has been started in its place. One
+// that answers from now on cannot, and ends by itself.
+void WarmParent::end_late_ranks() {
+    if (!socket_)
+        return;
+    socket_->take_no_more();
+    for (WarmReply reply = Silence{};;) {
+        reply = socket_->receive(Deadline::after(std::chrono::seconds(0)));
+        if (std::holds_alternative<Silence>(reply))
+            return;
+        const auto* late = std::get_if<ForkAnswer>(&reply);
+        if (late == nullptr || late->pid <= 1 || parent_of(late->pid) != ::getpid())
+            continue;
+        ::kill(late->pid, SIGKILL);
+        reap(late->pid);
+    }
 }
 
 std::string WarmParent::last_words() const {
@@ -284,6 +334,14 @@ std::string WarmParent::last_words() const {
 }
 
 std::optional<WarmParent::Ready> WarmParent::take_ready() { return std::exchange(ready_, {}); }
+
+std::optional<PreloadWalk> WarmParent::take_walk() { return std::exchange(walk_, {}); }
+
+void WarmParent::note(const std::string& why) {
+    ++notes_[why];
+    if (walk_ && walk_->trouble.empty())
+        walk_->trouble = why;
+}
 
 std::vector<std::string> WarmParent::take_notes() {
     std::vector<std::string> notes;

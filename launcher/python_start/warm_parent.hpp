@@ -1,4 +1,6 @@
 #pragma once
+#include "python_start/import_watch.hpp"
+#include "python_start/preload_record.hpp"
 #include "python_start/warm_socket.hpp"
 
 #include <asio/io_context.hpp>
@@ -24,8 +26,8 @@ namespace autolaunch::launcher {
 class WarmParent {
 public:
     struct Times {
-        std::chrono::milliseconds imports{300'000};  ///< then every rank starts by itself
-        std::chrono::milliseconds answer{2'500};     ///< of one fork
+        ImportWatch::Limits imports;              ///< then every rank starts by itself
+        std::chrono::milliseconds answer{2'500};  ///< of one fork
     };
     struct Ready {
         int modules = 0;
@@ -44,9 +46,13 @@ public:
     Child start(const ChildSpec& rank);
     /// Not a rank's process, and to be left alone; -1: there is none.
     pid_t pid() const { return pid_; }
+    /// Interpreters until now.
+    int made() const { return made_; }
 
     /// Once: it has imported.
     std::optional<Ready> take_ready();
+    /// Once, of an automatic choice: what the interpreter has found to import.
+    std::optional<PreloadWalk> take_walk();
     /// Since the last call: why ranks were started by themselves, a sentence each.
     std::vector<std::string> take_notes();
 
@@ -55,28 +61,34 @@ private:
 
     void begin(const ChildSpec& rank);
     void await_imports();
+    void watch_imports();
     void imports_are_over();
+    void give_up_imports(std::string why);
     void settle(State state);
+    void note(const std::string& why);
     std::string why_not_forked(const ChildSpec& rank) const;
     std::optional<Child> fork(const ChildSpec& rank);
     std::optional<Child> adopted(const ForkAnswer& answer);
     void lose(const std::string& why);
     void end_process();
+    void end_late_ranks();
     std::string last_words() const;
 
     const PreloadChoice& choice_;
     const Times times_;
     State state_ = State::idle;
-    int lost_ = 0;
+    int lost_ = 0, made_ = 0;
     pid_t pid_ = -1;
-    UniqueFd process_, printed_, complained_;
+    UniqueFd process_, printed_, complained_, record_;
     std::optional<WarmSocket> socket_;
     asio::posix::stream_descriptor readable_;  ///< the socket's, while it imports
     asio::steady_timer timer_;
     std::function<void()> then_;
     ChildSpec first_;  ///< whose environment, place and command it has
     std::chrono::steady_clock::time_point begun_at_;
+    std::optional<ImportWatch> watch_;
     std::optional<Ready> ready_;
+    std::optional<PreloadWalk> walk_;
     std::map<std::string, int> notes_;  ///< with how many ranks
 };
 

@@ -5,6 +5,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <climits>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -38,6 +40,19 @@ void append_text(std::string& texts, std::string_view text, std::uint32_t& bytes
     bytes += static_cast<std::uint32_t>(text.size() + 1);
 }
 
+void append_program(std::string& texts, const PreloadChoice& choice, std::uint32_t& bytes) {
+    append_text(texts, choice.script, bytes);
+    append_text(texts, choice.automatic ? "auto" : "list", bytes);
+    append_text(texts, choice.module, bytes);
+    append_text(texts, choice.is_shared ? "shared" : "", bytes);
+    append_text(texts, std::to_string(choice.reads.size()), bytes);
+    for (const FilePart& part : choice.reads)
+        append_text(texts, fmt::format("{}\t{}\t{}", part.offset, part.bytes, part.file), bytes);
+    if (!choice.automatic)
+        for (const PreloadedImport& import : choice.imports)
+            append_text(texts, import.statement, bytes);
+}
+
 std::string order_of(const ChildSpec& spec, const PreloadChoice* choice) {
     OrderHead head;
     std::string texts;
@@ -52,14 +67,8 @@ std::string order_of(const ChildSpec& spec, const PreloadChoice* choice) {
         append_text(texts, spec.workdir, head.workdir_bytes);
     append_masked(texts, spec.cpus, head.cpu_mask_bytes);
     append_masked(texts, spec.memory_nodes, head.node_mask_bytes);
-    if (choice != nullptr) {
-        append_text(texts, choice->script, head.program_bytes);
-        append_text(texts, choice->automatic ? "auto" : "list", head.program_bytes);
-        for (const PreloadedImport& import : choice->imports) {
-            append_text(texts, std::to_string(import.line), head.program_bytes);
-            append_text(texts, import.statement, head.program_bytes);
-        }
-    }
+    if (choice != nullptr)
+        append_program(texts, *choice, head.program_bytes);
     return std::string(reinterpret_cast<const char*>(&head), sizeof head) + texts;
 }
 
@@ -81,13 +90,20 @@ WarmSocket::WarmSocket(UniqueFd& other) {
     other.reset(ends[1]);
 }
 
-void WarmSocket::send(const ChildSpec& spec, const PreloadChoice* choice) {
-    const UniqueFd order = as_memory_file(order_of(spec, choice));
-    std::vector<int> fds{order.get()};
-    if (choice == nullptr)
-        fds.insert(fds.end(), {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd});
-    if (choice == nullptr && spec.inherited_fd)
+void WarmSocket::send_first(const ChildSpec& spec, const PreloadChoice& choice, int record) {
+    send_with(order_of(spec, &choice), {record});
+}
+
+void WarmSocket::send(const ChildSpec& spec) {
+    std::vector<int> fds{spec.stdin_fd, spec.stdout_fd, spec.stderr_fd};
+    if (spec.inherited_fd)
         fds.push_back(spec.inherited_fd->fd);
+    send_with(order_of(spec, nullptr), std::move(fds));
+}
+
+void WarmSocket::send_with(const std::string& order, std::vector<int> fds) {
+    const UniqueFd file = as_memory_file(order);
+    fds.insert(fds.begin(), file.get());
     char byte = 0;
     iovec part{&byte, 1};
     alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMostOrderFds)] = {};
@@ -104,6 +120,8 @@ void WarmSocket::send(const ChildSpec& spec, const PreloadChoice* choice) {
     if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         throw SystemError(errno, "send an order to the warm interpreter");
 }
+
+void WarmSocket::take_no_more() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 WarmReply WarmSocket::receive(Deadline deadline) {
     pollfd readable{socket_.get(), POLLIN, 0};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -26,12 +27,19 @@ public:
     /// `other` becomes the interpreter's end. Throws SystemError.
     explicit WarmSocket(UniqueFd& other);
 
-    /// `choice` with the first order alone. Throws SystemError.
-    void send(const ChildSpec& spec, const PreloadChoice* choice);
+    /// The first order: what to import, and the file to write down in what was found. Throws
+    /// SystemError.
+    void send_first(const ChildSpec& spec, const PreloadChoice& choice, int record);
+    /// An order for a rank. Throws SystemError.
+    void send(const ChildSpec& spec);
     WarmReply receive(Deadline deadline);
+    /// Who answers from now on cannot; what has come already is still received.
+    void take_no_more();
     int fd() const { return socket_.get(); }
 
 private:
+    void send_with(const std::string& order, std::vector<int> fds);
+
     UniqueFd socket_;
 };
 

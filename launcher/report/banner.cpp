@@ -51,6 +51,12 @@ std::string placement_line(const JobStarted& job, const GenerationStarted& start
     return text;
 }
 
+std::string preload_line(const PythonPreloaded& imports) {
+    return fmt::format("  imported  {} once for all ranks in {}{}",
+                       plural(imports.modules, "module"), format_duration(imports.took),
+                       imports.as_before ? " · as in an earlier run; --preload off: not" : "");
+}
+
 std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style) {
     const std::string ran = format_duration(job.ran);
     std::string text =

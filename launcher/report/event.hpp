@@ -214,6 +214,7 @@ struct PythonPreloaded {
     int pid = 0;
     int modules = 0;
     std::chrono::milliseconds took{0};
+    bool as_before = false;  ///< nobody asked for it in this run, but in an earlier one
 };
 struct WarningRaised {
     std::string text;

@@ -137,6 +137,11 @@ void Reporter::tick(Clock::time_point now) {
     stop_notice_.reset();
 }
 
+void Reporter::show(const Event&, const PythonPreloaded& imports) {
+    if (!options_.quiet)
+        console_.write_message(preload_line(imports));
+}
+
 void Reporter::show_countdown(Clock::time_point now) {
     const auto left = std::chrono::ceil<std::chrono::seconds>(countdown_->kill_at - now);
     console_.set_status(left.count() <= 0

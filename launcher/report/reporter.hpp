@@ -86,6 +86,7 @@ private:
     void show(const Event& event, const HeadLost& lost);
     void show(const Event& event, const SpawnFailed& failure);
     void show(const Event& event, const WarningRaised& warning);
+    void show(const Event& event, const PythonPreloaded& imports);
     void show(const Event& event, const FlightShown& flight);
     void show(const Event& event, const StandstillNoticed& stands);
     void show(const Event& event, const StacksShown& stacks);

@@ -160,7 +160,8 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
     else
         plan_mpi(plan, environment);
     plan.output.reason = "not decided: the program that counts is on the saved machine";
-    if (spec.trainer.preload.how != PreloadSpec::How::off)
+    if (spec.trainer.preload.how == PreloadSpec::How::automatic ||
+        spec.trainer.preload.how == PreloadSpec::How::listed)
         plan.preload.reason = plan.output.reason;
     return plan;
 }

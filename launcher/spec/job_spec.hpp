@@ -26,8 +26,8 @@ struct InputSpec {
 
 /// What Python ranks have imported before they are forked from one interpreter.
 struct PreloadSpec {
-    enum class How { off, automatic, listed };
-    How how = How::off;
+    enum class How { unset, off, automatic, listed };
+    How how = How::unset;  ///< as automatic, where a run with it has gone well
     std::vector<std::string> modules;  ///< with How::listed
     bool operator==(const PreloadSpec&) const = default;
 };

@@ -20,7 +20,7 @@ bool is_module_name(std::string_view text) {
 
 std::optional<PreloadSpec> preload_word(std::string_view text) {
     if (text == "off")
-        return PreloadSpec{};
+        return PreloadSpec{.how = PreloadSpec::How::off, .modules = {}};
     if (text == "auto")
         return PreloadSpec{.how = PreloadSpec::How::automatic, .modules = {}};
     return std::nullopt;

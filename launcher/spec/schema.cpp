@@ -43,10 +43,12 @@ Section trainer_section() {
              {"wrap", Form::wrap_map, FIELD(trainer.wrap), "",
               "Commands that the program of these ranks is started by, such as a profiler: "
               "{0: perf record -o perf.$RANK}. /bin/sh reads them."},
-             {"preload", Form::preload, FIELD(trainer.preload), "off",
+             {"preload", Form::preload, FIELD(trainer.preload), "",
               "Python modules that one interpreter a node imports; ranks are forked from it "
-              "(docs/python-start.md). auto: what the script's first statements import; off: every "
-              "rank imports by itself; or a list: [torch, transformers]."},
+              "(docs/python-start.md). auto: what the script and files of its own import before "
+              "anything else; off: every rank imports by itself; or a list: [torch, "
+              "transformers]. Without it: auto where a run with auto has gone well and its files "
+              "are the same, else off."},
              {"config", Form::free_form, std::monostate{}, "",
               "The trainer's own settings. They reach it untouched, in the file named by "
               "AUTOLAUNCH_TRAINER_CONFIG."}}};

@@ -141,6 +141,10 @@ ChildSpec Generation::interpreter_spec(const Inheritance& inherited) {
     spec.stdin_fd = spec.stdout_fd = spec.stderr_fd = -1;
     if (!plan_.output.preload.empty())
         spec.environment.push_back(std::string(env::kStdout) + '=');
+    if (plan_.mpi.mode != MpiMode::none && mpi_ == nullptr)
+        start_mpi(inherited);
+    if (mpi_)  // libraries read who has started them
+        mpi_->prepare(ranks_.front().plan().local_rank, spec);
     return spec;
 }
 
@@ -149,9 +153,26 @@ void Generation::report_python() {
         return;
     if (const auto ready = node_.python->take_ready())
         callbacks_.report(PythonPreloaded{
-            .pid = node_.python->pid(), .modules = ready->modules, .took = ready->took});
+            .pid = node_.python->pid(),
+            .modules = ready->modules,
+            .took = ready->took,
+            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset});
     for (std::string& note : node_.python->take_notes())
         callbacks_.report(WarningRaised{std::move(note)});
+}
+
+// For the next run, and for `plan`.
+void Generation::record_python() {
+    const auto walk = node_.python == nullptr ? std::nullopt : node_.python->take_walk();
+    if (!walk)
+        return;
+    try {
+        keep_preload_record(plan_, *walk);
+    } catch (const Error& error) {
+        callbacks_.report(
+            WarningRaised{"trainer.preload: what was imported could not be recorded: " +
+                          std::string(error.what())});
+    }
 }
 
 bool Generation::start_next(const Inheritance& inherited) {
@@ -159,6 +180,7 @@ bool Generation::start_next(const Inheritance& inherited) {
     const auto next = std::find_if(ranks_.begin(), ranks_.end(), planned);
     if (next == ranks_.end()) {
         report_python();
+        record_python();
         return false;
     }
     starting_rank_ = next->plan().rank;

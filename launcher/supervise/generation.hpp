@@ -155,6 +155,7 @@ public:
 private:
     ChildSpec interpreter_spec(const Inheritance& inherited);
     void report_python();
+    void record_python();
     void start_rank(RankProcess& rank, const Inheritance& inherited);
     void start_mpi(const Inheritance& inherited);
     void leave_trace();

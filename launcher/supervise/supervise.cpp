@@ -37,7 +37,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               &input,
                               job.traces,
                               job.joined.head ? &stop_facts : nullptr,
-                              job.plan.preload.imports.empty() ? nullptr : &python};
+                              job.plan.preload.wants_interpreter() ? &python : nullptr};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
     std::optional<JobSupervisor> head;
@@ -49,8 +49,10 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     const int exit_code = node.run(inherited);
     if (head)
         head->leave();
-    if (job.traces != nullptr)
+    if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
+        job.traces->processes += python.made();
+    }
     return exit_code;
 }
 

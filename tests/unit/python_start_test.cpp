@@ -1,6 +1,8 @@
 // Which of a Python script's statements may be executed before it, and which command is Python's.
 
+#include "python_start/import_watch.hpp"
 #include "python_start/plan_preload.hpp"
+#include "python_start/preload_record.hpp"
 #include "python_start/python_command.hpp"
 #include "python_start/script_imports.hpp"
 #include "spec/preload_words.hpp"
@@ -67,6 +69,8 @@ TEST_CASE("the options of the interpreter lead to its script") {
     CHECK(script_of({"--check-hash-based-pycs", "never", "--", "train.py"}) == "train.py");
     CHECK(script_of({"-Im", "package", "train.py"}) == "-m");
     CHECK(script_of({"-c", "print()"}) == "-c");
+    CHECK(parse_python_options({"-Bm", "a.b", "x"}).module == "a.b");
+    CHECK(parse_python_options({"-ma.b"}).module == "a.b");
     CHECK(script_of({}) == "not: is read from stdin");
     CHECK(script_of({"-"}) == "not: is read from stdin");
     CHECK(script_of({"-i", "train.py"}) == "not: is started with -i");
@@ -84,9 +88,43 @@ TEST_CASE("what is no CPython is told apart from it") {
 }
 
 TEST_CASE("--preload has words and lists") {
-    CHECK(preload_from("off") == PreloadSpec{});
+    CHECK(preload_from("off")->how == PreloadSpec::How::off);
     CHECK(preload_from("auto")->how == PreloadSpec::How::automatic);
     CHECK(preload_from("torch, a.b_c")->modules == std::vector<std::string>{"torch", "a.b_c"});
     for (const char* wrong : {"", "torch,", "a b", "a-b", "1a", "a..b", "import os; x"})
         CHECK_FALSE_MESSAGE(preload_from(wrong), wrong);
+}
+
+TEST_CASE("an interpreter that imports is waited for while it gets on") {
+    using namespace std::chrono_literals;
+    const ImportWatch::Clock::time_point begin{};
+    ImportWatch watch({.all = 100s, .idle = 10s}, begin);
+    CHECK(watch.why_given_up({'D', 1}, begin + 9s).empty());
+    CHECK(watch.why_given_up({'S', 1}, begin + 18s).empty());
+    CHECK(watch.why_given_up({'S', 1}, begin + 19s) == "the imports have done nothing for 10 s");
+    CHECK(watch.why_given_up({'S', 2}, begin + 20s).empty());
+    CHECK(watch.why_given_up({'T', 3}, begin + 21s).empty());  // as Ctrl-Z does to all of a job
+    CHECK(watch.why_given_up({'R', 4}, begin + 22s).empty());
+    CHECK(watch.why_given_up({'T', 4}, begin + 23s).empty());
+    CHECK(watch.why_given_up({'T', 4}, begin + 24s) ==
+          "the interpreter that was to import for them is stopped");
+    CHECK(watch.why_given_up({'R', 5}, begin + 100s) == "the imports took longer than 100 s");
+}
+
+TEST_CASE("what an interpreter says of a program's files") {
+    const PreloadWalk walk = parse_walk(
+        "end /a b/train.py:4: it is no import\nfile /a b/train.py\nfile /a b/m.py\n"
+        "import 2\t/a b/m.py\tfrom numpy import array as a");
+    CHECK(walk.end == "/a b/train.py:4: it is no import");
+    CHECK(walk.files == Statements{"/a b/train.py", "/a b/m.py"});
+    REQUIRE(walk.imports.size() == 1);
+    CHECK(walk.imports[0] == PreloadedImport{2, "from numpy import array as a", "/a b/m.py"});
+    CHECK(parse_walk("").imports.empty());
+}
+
+TEST_CASE("records are the user's own") {
+    CHECK(preload_records_folder({{"HOME", "/h"}}) == "/h/.local/state/autolaunch/preload");
+    CHECK(preload_records_folder({{"HOME", "/h"}, {"XDG_STATE_HOME", "/s"}}) ==
+          "/s/autolaunch/preload");
+    CHECK(preload_records_folder({{"HOME", "relative"}}).empty());
 }

@@ -537,7 +537,8 @@ TEST_CASE("trainer.preload is a word or a list of modules") {
         return load_text("trainer: {command: [python, a.py], preload: " + value + "}");
     };
     CHECK(preload("auto").spec.trainer.preload.how == PreloadSpec::How::automatic);
-    CHECK(preload("off").spec.trainer.preload == PreloadSpec{});
+    CHECK(preload("off").spec.trainer.preload.how == PreloadSpec::How::off);
+    CHECK(load_text("trainer: {command: a}").spec.trainer.preload == PreloadSpec{});
     const auto listed = preload("[torch, numpy.linalg]");
     CHECK(listed.spec.trainer.preload.how == PreloadSpec::How::listed);
     CHECK(listed.spec.trainer.preload.modules == std::vector<std::string>{"torch", "numpy.linalg"});

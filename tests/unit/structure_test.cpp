@@ -255,6 +255,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/doctor/rails.cpp", "nests_at_most"},
     {"launcher/causes/failure_evidence.cpp", "nests_at_most"},
     {"launcher/ledger/ledger_json.cpp", "nests_at_most"},
+    {"launcher/python_start/preload_record.cpp", "nests_at_most"},
     {"launcher/remains/job_record.cpp", "nests_at_most"},
     {"launcher/remains/other_users.cpp", "nests_at_most"},
     {"launcher/restart_policy/restart_history.cpp", "nests_at_most"},

@@ -1,0 +1,86 @@
+# A part of warm_interpreter.py: what imports read, so that the next interpreter has it read ahead of its own.
+READ_BYTES = 1 << 18  # at once
+READERS = 16
+
+
+def read_parts(parts):
+    """In turn, with others of this process that do the same."""
+    for part in parts:
+        offset, count, file = part.split("\t")
+        try:
+            fd = os.open(file, os.O_RDONLY)
+        except OSError:
+            continue  # it is read ahead, and no more
+        end = int(offset) + int(count)
+        at = int(offset)
+        while at < end:
+            got = len(os.pread(fd, min(READ_BYTES, end - at), at))
+            at = at + got if got else end
+        os.close(fd)
+
+
+def start_reading(parts):
+    """A process that reads them into the page cache, many at once; this one finds them there."""
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    try:
+        import threading
+
+        parts = iter(parts)
+        lock = threading.Lock()
+
+        def taken():
+            while True:
+                with lock:
+                    part = next(parts, None)
+                if part is None:
+                    return
+                yield part
+
+        readers = [threading.Thread(target=read_parts, args=(taken(),)) for _ in range(READERS)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+    finally:
+        os._exit(0)
+
+
+def end_reading(pid):
+    if pid:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+def touched_parts(first, last, offset, pages):
+    """Of a mapped file, in pieces of READ_BYTES: those of which a page was used."""
+    page = 4096
+    count = (last - first) // page
+    flags = os.pread(pages, count * 8, first // page * 8)[7::8]
+    step = READ_BYTES // page
+    for at in range(0, count, step):
+        if max(flags[at: at + step], default=0) & 0x80:
+            yield offset + at * page, READ_BYTES
+
+
+def files_read(modules):
+    """(offset, bytes, file) on the file system of the interpreter's packages, in the order of their use."""
+    device = os.stat(sys.prefix).st_dev
+    parts = []
+    for module in modules:
+        file = said_of(module, "__cached__")
+        file = file if os.path.isfile(file) else said_of(module, "__file__")
+        if not file.endswith(".so") and os.path.isfile(file) and os.stat(file).st_dev == device:
+            parts.append((0, os.stat(file).st_size, file))
+    pages = os.open("/proc/self/pagemap", os.O_RDONLY)
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            place, _, offset, _, _, *file = line.split(None, 5)
+            if file and file[0][0] == "/" and os.path.isfile(file[0].strip()) and (
+                    os.stat(file[0].strip()).st_dev == device):
+                first, last = (int(number, 16) for number in place.split("-"))
+                parts += ((at, count, file[0].strip())
+                          for at, count in touched_parts(first, last, int(offset, 16), pages))
+    os.close(pages)
+    return parts
