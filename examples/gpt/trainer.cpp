@@ -215,7 +215,7 @@ void Trainer::train() {
             save(step);
         else if (const auto often = config_.step_scheduler.copy_every;
                  checkpointer_ && often > 0 && step % often == 0)
-            checkpointer_->save_to_memory(step, sharded_, optimizer_, {.extra = extra_state()});
+            copy(step);
         if (!al::SaveDecision{reason}.stop())
             continue;
         if (prints()) {
@@ -306,20 +306,28 @@ void Trainer::print_step(std::int64_t step, const StepOutcome& outcome) {
     unprinted_seconds_ = 0;
 }
 
-std::string Trainer::extra_state() const {
+std::string Trainer::extra_state(bool of_a_copy) const {
     json extra = {{"seed", config_.seed}, {"global_batch", config_.dataloader.global_batch}};
     if (scaler_) {
         extra["loss_scale"] = scaler_->state().scale;
         extra["growth_tracker"] = scaler_->state().growth_tracker;
         extra["skipped_steps"] = scaler_->state().skipped_steps;
     }
-    extra["peak"] = peak_.per_second;
-    extra["peak_source"] = peak_.source;
+    // A file says the same wherever it was written; a copy is for the next moment of these
+    // processes.
+    if (of_a_copy) {
+        extra["peak"] = peak_.per_second;
+        extra["peak_source"] = peak_.source;
+    }
     return extra.dump();
 }
 
 void Trainer::save(std::int64_t step) {
-    checkpointer_->save_async(step, sharded_, optimizer_, {.extra = extra_state()});
+    checkpointer_->save_async(step, sharded_, optimizer_, {.extra = extra_state(false)});
+}
+
+void Trainer::copy(std::int64_t step) {
+    checkpointer_->save_to_memory(step, sharded_, optimizer_, {.extra = extra_state(true)});
 }
 
 void Trainer::fail_if_asked(std::int64_t step) const {

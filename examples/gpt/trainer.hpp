@@ -51,9 +51,11 @@ private:
     void print_step(std::int64_t step, const StepOutcome& outcome);
     /// Whether to save after this step, and to stop; the same on every rank.
     autolaunch::SaveReason decide_after(std::int64_t step);
-    std::string extra_state() const;
+    std::string extra_state(bool of_a_copy) const;
     /// Begins to; the state is copied and written while the next steps compute.
     void save(std::int64_t step);
+    /// In memory, whole when it returns.
+    void copy(std::int64_t step);
     void fail_if_asked(std::int64_t step) const;
     double validation_loss();
     std::vector<std::uint8_t> sample_text();
