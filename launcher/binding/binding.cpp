@@ -255,6 +255,7 @@ BindingPlan bind_nowhere(const std::vector<int>& gpus, int rank_count) {
     for (int local_rank = 0; local_rank < rank_count; ++local_rank) {
         RankBinding& rank = plan.ranks.emplace_back();
         rank.local_rank = local_rank;
+        rank.physical_cores = 0;
         if (local_rank < static_cast<int>(gpus.size()))
             rank.gpu = local_rank;
         rank.reason = "no CPU is told: not bound";

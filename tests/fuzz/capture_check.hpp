@@ -73,9 +73,10 @@ inline void check_binding(const NodeTopology& topology) {
                                    BindingMode::core_complex}) {
         const BindingPlan plan = bind_ranks(topology, gpus, ranks, mode);
         require(plan.ranks.size() == static_cast<std::size_t>(ranks));
+        const int fewest = topology.cores_are_told && !topology.allowed_cpus.empty() ? 1 : 0;
         for (const RankBinding& rank : plan.ranks)
             require(ascends(rank.cpus) && is_subset(rank.cpus, topology.allowed_cpus) &&
-                    rank.physical_cores >= 1);
+                    rank.physical_cores >= fewest);
     }
 }
 
