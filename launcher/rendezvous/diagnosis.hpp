@@ -32,9 +32,15 @@ struct SearchRecord {
 
 /// Who was turned away, by address.
 struct Stranger {
-    std::string reason;
+    /// What it let be known of itself, the most telling last.
+    enum class Told {
+        nothing,      ///< its connection ended before it had said who it is
+        not_ours,     ///< it is of another job, or of none
+        another_key,  ///< it knew the job, but not its key
+    };
+    std::string reason;  ///< of the most telling time, and of those the latest
     int times = 0;
-    bool key_refused = false;  ///< it knew the job, but not its key
+    Told told = Told::nothing;
 };
 
 /// The head's wait for the others.

@@ -214,9 +214,9 @@ void HeadJoin::on_deadline() {
         return refuse_job(roll_.objections());
     const WaitRecord record = wait_record();
     const Diagnosis diagnosis = diagnose(record);
-    const bool key_refused =
-        std::any_of(record.strangers.begin(), record.strangers.end(),
-                    [](const auto& entry) { return entry.second.key_refused; });
+    const bool key_refused = std::any_of(
+        record.strangers.begin(), record.strangers.end(),
+        [](const auto& entry) { return entry.second.told == Stranger::Told::another_key; });
     refuse_all(diagnosis.what,
                options_.expectation.head.node_name + ", the head, prints what is known of them",
                std::make_exception_ptr(

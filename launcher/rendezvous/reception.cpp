@@ -14,6 +14,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kStrangersRemembered = 256;
 
+Stranger::Told told_by(ConnectionEnd::Kind kind) {
+    switch (kind) {
+        case ConnectionEnd::Kind::key_refused:
+            return Stranger::Told::another_key;
+        case ConnectionEnd::Kind::not_ours:
+            return Stranger::Told::not_ours;
+        default:
+            return Stranger::Told::nothing;
+    }
+}
+
 }  // namespace
 
 Reception::Reception(asio::io_context& io, std::shared_ptr<ControlSecurity> security,
@@ -83,7 +94,7 @@ void Reception::on_proven(Place place) {
 void Reception::on_end(Place place, const ConnectionEnd& end) {
     turn_away(place->address,
               end.reason.empty() ? "broke off before it had proved anything" : end.reason,
-              end.kind == ConnectionEnd::Kind::key_refused);
+              told_by(end.kind));
     handshakes_.erase(place);
     begin_waiting();
 }
@@ -99,13 +110,18 @@ bool Reception::make_way() {
     return true;
 }
 
-void Reception::turn_away(const std::string& address, const std::string& reason, bool key_refused) {
+// An agent that was refused and then gives up breaks off its last try: that says less than the
+// refusal did.
+void Reception::turn_away(const std::string& address, const std::string& reason,
+                          Stranger::Told told) {
     if (strangers_.size() >= kStrangersRemembered && !strangers_.contains(address))
         return;
     Stranger& stranger = strangers_[address];
-    stranger.reason = reason;
-    stranger.key_refused = key_refused;
     ++stranger.times;
+    if (told < stranger.told)
+        return;
+    stranger.told = told;
+    stranger.reason = reason;
 }
 
 }  // namespace autolaunch::launcher

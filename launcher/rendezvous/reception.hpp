@@ -60,7 +60,8 @@ private:
     void on_proven(Place place);
     void on_end(Place place, const ConnectionEnd& end);
     bool make_way();
-    void turn_away(const std::string& address, const std::string& reason, bool key_refused = false);
+    void turn_away(const std::string& address, const std::string& reason,
+                   Stranger::Told told = Stranger::Told::nothing);
 
     Options options_;
     std::shared_ptr<ControlSecurity> security_;

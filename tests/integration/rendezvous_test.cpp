@@ -380,6 +380,21 @@ TEST_CASE("another key is refused, and both ends say so") {
     CHECK(contains(job.nodes[0].hint, "another key"));
 }
 
+TEST_CASE("what an agent with another key breaks off later does not hide the key") {
+    TestJob job(2);
+    job.nodes[0].spec.timeout = 3s;
+    job.nodes[1].spec.timeout = 500ms;
+    job.nodes[1].environment["AUTOLAUNCH_JOB_KEY"] = "another secret: 0123456789";
+    job.start(0);
+    job.start(1);
+    std::this_thread::sleep_for(1s);   // it was refused, and has given up
+    (void)stranger(job.nodes[0], "");  // as a try that its deadline cuts short
+    (void)stranger(job.nodes[0], "auto");
+    job.wait();
+    CHECK(job.nodes[0].exit_code == 77);
+    CHECK(contains(job.nodes[0].hint, "another key"));
+}
+
 TEST_CASE("three jobs that are given the same ports") {
     asio::io_context io;
     const std::vector<std::uint16_t> ports = {21'011, 21'012, 21'013, 21'014};

@@ -358,7 +358,8 @@ private:
                            usual_ * std::uniform_int_distribution<int>(85, 140)(random_) / 100 +
                            (pause == Pause::agent_stopped ? milliseconds(0) : more);
         // Nothing is overdue before the limit: nobody needs to look.
-        for (auto at = now_ + watch_.near_limit(); at < until; at += milliseconds(200))
+        const auto limit = watch_.knows_enough() ? watch_.near_limit() : until - now_;
+        for (auto at = now_ + limit; at < until; at += milliseconds(200))
             if (const auto overdue = watch_.look(at))
                 notice(*overdue, pause);
         now_ = until;
