@@ -11,6 +11,7 @@ launch() { # NAME MODE [OPTION...]: in the background
     job[$1]=$!
 }
 noticed() { grep -q '"event":"standstill"' "$1/events.jsonl" 2>/dev/null; }
+said() { grep -qs -e "$2" "$1.log"; } # the screen follows the event
 steps() { grep -qs "\"step\":$2[,}]" "$1/events.jsonl"; }
 pid_of() { sed -n 's/.*"event":"rank_started".*"rank":'"$2"'.*"pid":\([0-9]*\).*/\1/p' "$1/events.jsonl" | head -1; }
 ends_well() {
@@ -39,6 +40,7 @@ kill -STOP "$(pid_of stopped 0)"
 touch stopped.go # only the stop is left
 
 eventually "a rank that sleeps is noticed" noticed sleeps
+eventually "all of it is said" said sleeps " all of it: "
 contains "what is seen" sleeps.log "the job stands still: no step for "
 contains "who" sleeps.log "rank 2 (pid $(pid_of sleeps 2)) sleeps"
 contains "where" sleeps.log "ranks 0-1 wait in all_reduce #14 (16 KiB, gradients) for "
@@ -48,12 +50,13 @@ file=$(sed -n 's/.*all of it: //p' sleeps.log)
 contains "the file" "$file" '"reason": "no step for '
 
 eventually "a rank that is stopped is noticed" noticed stopped
+eventually "all of that is said" said stopped " all of it: "
 contains "who is stopped" stopped.log "rank 0 (pid $(pid_of stopped 0)) is stopped (SIGSTOP, Ctrl-Z): SIGCONT would wake it"
 kill -CONT "$(pid_of stopped 0)"
 
 noticed works && fail "a rank that works was taken for one that stands still: $(cat works.log)"
-eventually "its threads are written down" grep -q '"event":"stacks"' sleeps/events.jsonl
-contains "where they are" sleeps.log "rank 2's threads: less "
+eventually "its threads are written down" said sleeps "rank 2's threads: less "
+contains "the event of that" sleeps/events.jsonl '"event":"stacks"'
 contains "its main thread" sleeps/generation-0/stacks-rank-2.txt "thread $(pid_of sleeps 2) flight_rank: S, sleeps"
 if command -v eu-stack >/dev/null || command -v gdb >/dev/null; then
     contains "its stack" sleeps/generation-0/stacks-rank-2.txt "train"
