@@ -85,7 +85,9 @@ bool LogRoom::may_fill_at_once() const {
            !files_.front().can_reserve;
 }
 
-std::string LogRoom::keep(Clock::time_point now) {
+std::string LogRoom::keep(const std::vector<pid_t>& ranks, Clock::time_point now) {
+    if (broken_ != 0)
+        missed_.look(ranks);
     if (now - last_added_ < kFirst && !may_fill_at_once())
         return {};
     for (File& file : files_) {
@@ -154,14 +156,16 @@ std::string LogRoom::look_for_broken() {
            "say why";
 }
 
-// How much nobody knows: the ranks write themselves.
+// How many bytes nobody knows: the ranks write themselves.
 std::string LogRoom::unwritten() const {
     if (broken_ == 0)
         return {};
     return fmt::format(
-        "what ranks printed from {:%H:%M:%S} UTC on is missing in their logs, as {}: {}",
+        "what ranks printed from {:%H:%M:%S} UTC on is missing in their logs, as {}: {}; they "
+        "called "
+        "write(2) {} times since, for whatever file",
         std::chrono::floor<std::chrono::seconds>(broken_since_), files_.front().path.string(),
-        std::strerror(broken_));
+        std::strerror(broken_), missed_.calls());
 }
 
 std::string LogRoom::look_for_removed() {

@@ -1,6 +1,7 @@
 #pragma once
 #include "base/room_on_disk.hpp"
 #include "base/unique_fd.hpp"
+#include "logs/missed_writes.hpp"
 #include "logs/rank_files.hpp"
 
 #include <chrono>
@@ -48,10 +49,10 @@ public:
     void add_rank(const RankFiles& files);
     /// The logs in this folder are `other`'s no more, but ours: their rank writes on.
     void take_over(LogRoom& other, const std::filesystem::path& rank_folder);
-    /// Call it every 20 ms or so. Once, when it finds the disk full, once, when it finds that the
-    /// file system takes nothing any more (read-only, or input/output errors), and once, when it
-    /// finds logs removed: a sentence that says so.
-    std::string keep(Clock::time_point now = Clock::now());
+    /// Call it every 20 ms or so, with the ranks that live. Once, when it finds the disk full,
+    /// once, when it finds that the file system takes nothing any more (read-only, or input/output
+    /// errors), and once, when it finds logs removed: a sentence that says so.
+    std::string keep(const std::vector<pid_t>& ranks, Clock::time_point now = Clock::now());
     /// Whether the logs in this folder of a rank are on a file system that cannot reserve: when it
     /// is full, what the rank prints is lost.
     bool cannot_keep(const std::filesystem::path& rank_folder) const;
@@ -98,6 +99,7 @@ private:
     std::filesystem::path full_path_;
     int broken_ = 0;  // errno of a file system that takes nothing any more
     std::chrono::system_clock::time_point broken_since_{};
+    MissedWrites missed_;  // since then
 };
 
 }  // namespace autolaunch::launcher

@@ -606,7 +606,7 @@ std::vector<flight::RecordedRank> Generation::read_flight() const {
 
 void Generation::follow_logs(LineSink& console) {
     follower_.follow(console);
-    if (const std::string full = log_room_.keep(); !full.empty())
+    if (const std::string full = log_room_.keep(live_pids()); !full.empty())
         callbacks_.report(WarningRaised{full});
 }
 

@@ -43,11 +43,14 @@ for kind in turn_read_only:'Read-only file system' answer_with_errors:'Input/out
     eventually "both ranks" eval "[ \"\$(grep -c rank_started disk/run/events.jsonl 2>/dev/null)\" = 2 ]"
     "${kind%%:*}"
     eventually "the word for the logs" said "what the ranks print cannot be written any more ($why: "
+    sleep 1 # ten lines of each rank, or five
     touch over
     wait "$job"
     expect "exit code, $why" 0 "$?"
     matches "events" "events are not recorded: .*$why; the job goes on"
     matches "how many" "events are missing in "
+    calls=$(sed -n 's/.*they called write(2) \([0-9]*\) times since.*/\1/p' err.log)
+    [ "${calls:-0}" -ge 5 ] || fail "lines that were lost, $why: ${calls:-no number} in $(cat err.log)"
     matches "from when on" "what ranks printed from .* UTC on is missing in their logs"
     matches "the ledger" "the ledger is not kept: .*$why"
     umount disk && mounted=

@@ -3,9 +3,9 @@
 #include "logs/log_room.hpp"
 #include "base/file_io.hpp"
 #include "base/room_on_disk.hpp"
+#include "causes/failure_evidence.hpp"
 #include "logs/log_follower.hpp"
 #include "report/event_log.hpp"
-#include "causes/failure_evidence.hpp"
 
 #include <doctest/doctest.h>
 
@@ -124,7 +124,7 @@ TEST_CASE("a rank on a full disk goes on printing: its log keeps its beginning a
     Lines shown;
     std::vector<std::string> said;
     const auto tick = [&](int lines) {
-        if (std::string text = room.keep(); !text.empty())
+        if (std::string text = room.keep({}); !text.empty())
             said.push_back(std::move(text));
         if (lines % 100 == 0)
             follower.follow(shown);
@@ -176,10 +176,10 @@ TEST_CASE("where there is plenty of room, logs are reserved a little later") {
     LogRoom room;
     room.add_rank(files);
     const auto now = LogRoom::Clock::now();
-    room.keep(now - LogRoom::kFirst / 2);
+    room.keep({}, now - LogRoom::kFirst / 2);
     // An old kernel tells no quotas: there nothing waits.
     CHECK((blocks() == 0) == left.knows_quotas);
-    room.keep(now + LogRoom::kFirst);
+    room.keep({}, now + LogRoom::kFirst);
     CHECK(blocks() * 512 >= 64 * 1024);
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("what was reserved and not used is the disk's again, and room takes mo
         LogRoom room;
         room.add_rank(files);
         write_all(files.out.get(), "one line\n", "log");
-        CHECK(room.keep() == "");
+        CHECK(room.keep({}) == "");
         CHECK(blocks() * 512 >= 64 * 1024);
         CHECK(room.given_up() == "");
     }
@@ -210,22 +210,22 @@ TEST_CASE("where no room can be kept, it is said once that there is none any mor
     {
         LogRoom room;
         room.add_rank(files);
-        CHECK(room.keep(now) == "");
+        CHECK(room.keep({}, now) == "");
         CHECK_FALSE(room.cannot_keep(files.directory));
     }
     std::thread([&] {
         refuse_fallocate();
         LogRoom room;
         room.add_rank(files);
-        CHECK(room.keep(now) == "");
+        CHECK(room.keep({}, now) == "");
         CHECK(room.cannot_keep(files.directory));
         CHECK_FALSE(room.cannot_keep(disk.path));
         disk.fill();
-        CHECK(room.keep(now + LogRoom::kLook / 2) == "");  // a server is not asked all the time
-        const std::string said = room.keep(now + LogRoom::kLook);
+        CHECK(room.keep({}, now + LogRoom::kLook / 2) == "");  // a server is not asked all the time
+        const std::string said = room.keep({}, now + LogRoom::kLook);
         CHECK(contains(said, "No space left on device: " + disk.path.string()));
         CHECK(contains(said, "this file system can keep none for it"));
-        CHECK(room.keep(now + 2 * LogRoom::kLook) == "");
+        CHECK(room.keep({}, now + 2 * LogRoom::kLook) == "");
         CHECK(room.given_up() == "");
         CHECK(std::distance(fs::directory_iterator(files.directory), fs::directory_iterator()) ==
               2);
@@ -239,13 +239,13 @@ TEST_CASE("logs that are removed under their ranks are said once, and counted at
     LogRoom room;
     room.add_rank(files);
     const auto start = LogRoom::Clock::now();
-    CHECK(room.keep(start).empty());
+    CHECK(room.keep({}, start).empty());
     fs::remove_all(folder);
     CHECK(::write(files.out.get(), "lost words\n", 11) == 11);
-    const std::string said = room.keep(start + LogRoom::kLook);
+    const std::string said = room.keep({}, start + LogRoom::kLook);
     CHECK_MESSAGE(contains(said, "2 logs, as "), said);
     CHECK_MESSAGE(contains(said, "were removed while ranks write there: 11 B"), said);
-    CHECK(room.keep(start + 3 * LogRoom::kLook).empty());
+    CHECK(room.keep({}, start + 3 * LogRoom::kLook).empty());
     CHECK_MESSAGE(room.given_up().ends_with("11 B are lost"), room.given_up());
     EventLog log(folder / "events.jsonl");
     CHECK(log.append(step(1)) == EventLog::Outcome::recorded);
