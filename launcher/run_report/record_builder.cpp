@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "report/ledger_entry.hpp"
 #include "report/parse_event.hpp"
+#include "run_report/lost_spans.hpp"
 #include "secrets/secrets.hpp"
 
 #include <fmt/format.h>
@@ -559,6 +560,7 @@ RunRecord RecordBuilder::take() {
         for (RecordSpan& span : record_.spans)
             if (span.kind == LedgerKind::initialisation)
                 span.kind = LedgerKind::steps;
+    mark_lost_work(record_);
     for (const std::string& missing : record_.ledger.gaps)
         gap(missing);
     return std::move(record_);

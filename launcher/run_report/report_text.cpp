@@ -79,8 +79,9 @@ std::string timeline(const RunRecord& record, const TextStyle& style) {
     if (record.spans.empty())
         return {};
     std::string text = heading("timeline", style) + "  [" + bar_of(record) + "]\n  ";
-    for (const LedgerKind kind : {LedgerKind::queue, LedgerKind::launch, LedgerKind::initialisation,
-                                  LedgerKind::steps, LedgerKind::recovery, LedgerKind::idle}) {
+    for (const LedgerKind kind :
+         {LedgerKind::queue, LedgerKind::launch, LedgerKind::initialisation, LedgerKind::steps,
+          LedgerKind::lost_work, LedgerKind::recovery, LedgerKind::idle}) {
         const bool seen = std::any_of(record.spans.begin(), record.spans.end(),
                                       [&](const RecordSpan& span) { return span.kind == kind; });
         if (seen)

@@ -100,9 +100,13 @@ TEST_CASE("a record has the parts of the time, the failure and the pace; the led
     CHECK(record.failures[0].who == "rank 3 (node1, pid 13)");
     CHECK(record.failures[0].how == "was killed by SIGSEGV");
     CHECK(record.failures[0].follows == "restart 1 of 3 from the checkpoint of step 10");
-    REQUIRE(record.spans.size() == 6);
+    REQUIRE(record.spans.size() == 7);
     CHECK(record.spans[2].kind == LedgerKind::steps);
-    CHECK(record.spans[3].kind == LedgerKind::recovery);
+    CHECK(record.spans[2].to == record.checkpoints[0].at);
+    CHECK(record.spans[3].kind == LedgerKind::lost_work);
+    CHECK(record.spans[3].to - record.spans[3].from == 400ms);  // till it was found
+    CHECK(record.spans[4].kind == LedgerKind::recovery);
+    CHECK(record.spans[6].kind == LedgerKind::steps);  // of the generation that came to its end
     CHECK(record.checkpoint_count == 1);
     CHECK(record.last_step == 11);
     REQUIRE(record.pace.size() == 9);  // of one rank, whoever else reports
