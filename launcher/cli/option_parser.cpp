@@ -203,6 +203,8 @@ void OptionParser::declare_all() {
     flag("-h,--help", help_, "This text").group("General");
     flag("-V,--version", version_, "Version, commit, compiler and build options").group("General");
     if (command_ == Command::run)
+        flag("--json", json_, "With --version: as JSON").group("General");
+    if (command_ == Command::run)
         option("--print-completion", shell_, "For a shell: bash, zsh or tcsh")
             .type_name("SHELL")
             .rule([](CLI::Option& given) {

@@ -301,6 +301,10 @@ bool asks_about_us(const OptionParser& parser, CommandLine& line) {
         line.help = parser.help();
     } else if (parser.version_wanted()) {
         line.command = Command::version;
+    } else if (line.json && line.command == Command::run) {
+        throw UsageError("--json goes with a command, or with --version",
+                         "what a run does is in its run directory's events.jsonl; autolaunch plan "
+                         "--json: what it would do");
     }
     return parser.help_wanted() || parser.version_wanted();
 }

@@ -9,6 +9,7 @@
 #include "cli/completion.hpp"
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
+#include "cli/version_text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint_files.hpp"
@@ -82,12 +83,6 @@ int report_errors(const std::vector<SpecError>& errors, const Place& place) {
                      "this node these",
                  place.screen);
     return code_of(errors);
-}
-
-std::string version_text() {
-    return std::string("autolaunch ") + build_info::kVersion + "\ncommit    " +
-           build_info::kCommit + "\ncompiler  " + build_info::kCompiler + '\n' +
-           build_info::kOptions;
 }
 
 int validate(const CommandLine& line, const Place& place) {
@@ -232,7 +227,10 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             screen.print(line.help);
             return exit_code::kSuccess;
         case Command::version:
-            screen.print(version_text());
+            if (line.json)
+                screen.print_json(version_json());
+            else
+                screen.print(version_text());
             return exit_code::kSuccess;
         case Command::completion:
             screen.print(completion_script(line.shell));

@@ -38,6 +38,9 @@ says 0 'Examples:' "$AUTOLAUNCH" --help
 says 0 'Usage: autolaunch validate' "$AUTOLAUNCH" validate --help
 says 0 'autolaunch 0.' "$AUTOLAUNCH" --version
 for option in CUDA NCCL MPI PMIX IBVERBS MUNGE URING TORCH; do says 0 "$option" "$AUTOLAUNCH" --version; done
+says 0 '"format": 1' "$AUTOLAUNCH" --version --json
+says 0 '"MPI": ' "$AUTOLAUNCH" --version --json
+says 64 'events.jsonl' "$AUTOLAUNCH" --json -- true
 kernels=$("$AUTOLAUNCH" --version | sed -n 's/^KERNELS  *//p')
 if [ -e "$AUTOLAUNCH_BINARY_DIR/lib/src/fsdp/kernels.fatbin" ]; then built="in, nvcc "; else built="out, "; fi
 case "$kernels" in
