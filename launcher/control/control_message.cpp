@@ -65,7 +65,7 @@ auto fields(Is<StopRanks> auto& m) {
 }
 auto fields(Is<LeaveGeneration> auto& m) { return std::tie(m.generation, m.reason, m.grace_ms); }
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
-auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome); }
+auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome, m.ends_step); }
 
 auto fields(Is<AskFlight> auto& m) { return std::tie(m.generation, m.request); }
 

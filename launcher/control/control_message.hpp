@@ -19,7 +19,7 @@
 /// is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 9;
+inline constexpr std::uint16_t kProtocolVersion = 10;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -96,6 +96,9 @@ struct KillRanks {
 struct Finish {
     int exit_code = 0;
     std::string outcome;
+    /// The node that the scheduler does not see end, where it sees another one: it is to end the
+    /// scheduler's step when all others have gone. -1: none.
+    int ends_step = -1;
     bool operator==(const Finish&) const = default;
 };
 /// What do your ranks' flight recorders say?

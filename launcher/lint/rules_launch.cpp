@@ -209,7 +209,7 @@ RuleHits kill_on_bad_exit(const Subject& subject) {
     return hits;
 }
 
-// Of a node that is gone srun hears when Slurm has noticed it, and of a killed slurmstepd never.
+// Of a node that is gone srun hears when Slurm has noticed it.
 RuleHits requeue_without_wait(const Subject& subject) {
     RuleHits hits;
     const auto is_number = [](const std::string& value) {
@@ -308,8 +308,8 @@ constexpr std::array<Rule, 13> kLaunchRules = {{
      kill_on_bad_exit},
     {"requeue-without-wait", LintSeverity::warning,
      "--requeue, and srun autolaunch on several nodes without --wait",
-     "srun waits for the task of a lost node until Slurm notices (SlurmdTimeout, 300 s), and where "
-     "its slurmstepd was killed until the time limit; only then is the job requeued.",
+     "srun waits for the task of a lost node until Slurm notices (SlurmdTimeout, 300 s); only then "
+     "is the job requeued.",
      "srun --wait=60 autolaunch …", requeue_without_wait},
     {"nnodes-mismatch", LintSeverity::error, "--nnodes is not the number of nodes that srun uses",
      "The launchers wait for nodes that never come, or turn some away.",

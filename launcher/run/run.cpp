@@ -27,6 +27,7 @@
 #include "spawn/spawn.hpp"
 #include "stdio/line_buffering.hpp"
 #include "stopping/requeue.hpp"
+#include "stopping/unseen_step.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/stay_out.hpp"
 #include "supervise/supervise.hpp"
@@ -184,6 +185,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
                                          .end_with_parent = own.tasks_on_node.has_value(),
                                          .guardian = true,
                                          .meanwhile = clean_before_start,
+                                         .parting = [&] { end_unseen_step(own, environment); },
                                          .pulse = &pulse});
     ::signal(SIGXFSZ,
              SIG_IGN);  // past ulimit -f a write fails with its reason; ranks start without

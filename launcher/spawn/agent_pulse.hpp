@@ -28,7 +28,11 @@ public:
     /// The SIGTERM that came is the keeper's own: whoever started us on this node is gone.
     bool parent_is_gone() const noexcept { return shared_->parent_is_gone; }
 
+    /// The keeper's last work is wanted (KeeperOptions::parting).
+    void ask_for_parting() noexcept { shared_->parting = true; }
+
     // The keeper's side.
+    bool asks_for_parting() const noexcept { return shared_->parting; }
     std::uint64_t beats() const noexcept { return shared_->beats.load(std::memory_order_relaxed); }
     std::chrono::milliseconds limit() const noexcept {  ///< 0: nobody promised a beat
         return std::chrono::milliseconds(shared_->limit_ms.load());
@@ -42,6 +46,7 @@ private:
         std::atomic<std::int64_t> limit_ms{0};
         std::atomic<int> code_when_lost{0};
         std::atomic<bool> parent_is_gone{false};
+        std::atomic<bool> parting{false};
     };
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
     static_assert(std::atomic<std::int64_t>::is_always_lock_free);

@@ -183,6 +183,8 @@ siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperO
                      all_ended ? "all that it had started was ended" : "some processes do not end");
     }
     std::fflush(stderr);
+    if (options.parting && options.pulse != nullptr && options.pulse->asks_for_parting())
+        options.parting();
     const bool was_killed = ended.si_code != CLD_EXITED;
     ::_exit(was_killed && lost_code(options) != 0 ? lost_code(options) : exit_code_of(ended));
 }

@@ -18,6 +18,8 @@ struct KeeperOptions {
     /// keeper bears that name.
     bool guardian = false;
     std::function<void()> meanwhile = {};  ///< the keeper's first work, while the agent starts
+    /// The keeper's last work, when all that it kept has ended, where the agent asked for it.
+    std::function<void()> parting = {};
     /// By which the agent shows that it runs; one that does not, although it promised to, is
     /// killed.
     AgentPulse* pulse = nullptr;

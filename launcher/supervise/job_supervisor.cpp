@@ -407,8 +407,10 @@ void JobSupervisor::on(int node, control::RanksEnded&& ended) {
 
 // A scheduler signals all agents alike: only a node that has said it before says it again.
 void JobSupervisor::on(int node, control::StopAsked&& asked) {
-    if (asked.signal == control::kParentGone && !stop_signal_)  // the ranks may save
+    if (asked.signal == control::kParentGone && !stop_signal_) {  // the ranks may save
+        unseen_node_ = node;
         return lose(node, JobEvent::stop_asked, kParentGoneReason);
+    }
     if (asked.signal == SIGKILL) {
         if (!is_ended_from_outside())
             keeper_gone_of_ = node;
@@ -695,7 +697,14 @@ void JobSupervisor::finish() {
                     .outcome = decision.outcome,
                     .restarts = restarts_,
                     .ran = since(started_at_)});
-    head_.command(control::Finish{.exit_code = decision.code, .outcome = decision.outcome});
+    head_.command(control::Finish{.exit_code = decision.code,
+                                  .outcome = decision.outcome,
+                                  .ends_step = node_that_ends_step()});
+}
+
+// Where Slurm sees no node end, the step that is ended would count as one that did well.
+int JobSupervisor::node_that_ends_step() const {
+    return given_up_.size() < roster_.nodes.size() ? unseen_node_ : -1;
 }
 
 void JobSupervisor::leave() {

@@ -48,6 +48,7 @@ public:
     void start(const JobOrigin& origin);
     /// After the job: until every node has left.
     void leave();
+    int node_that_ends_step() const;
 
 private:
     void dispatch(JobEvent event);
@@ -137,6 +138,7 @@ private:
     std::optional<std::chrono::milliseconds> time_limit_in_;  ///< we stop the job before that
     std::vector<NodeLost> lost_;                              ///< not shown yet
     std::set<int> gone_;           ///< nodes whose agents are out of reach
+    int unseen_node_ = -1;         ///< whose end the scheduler does not see; -1: none
     std::set<int> given_up_;       ///< the same, and those that the scheduler has given up
     std::set<int> asked_to_stop_;  ///< nodes that have reported a stop signal
     std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere

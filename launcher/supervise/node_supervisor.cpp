@@ -165,6 +165,8 @@ void NodeSupervisor::obey(const control::Command& command) {
         go_on(go->generation);
     } else if (const auto* finish = std::get_if<control::Finish>(&command)) {
         exit_code_ = finish->exit_code;
+        if (node_.pulse != nullptr && finish->ends_step == node_.plan.node_rank)
+            node_.pulse->ask_for_parting();
         dispatch(NodeEvent::finish);
     }
 }

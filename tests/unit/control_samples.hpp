@@ -70,7 +70,7 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"write_stacks", Command(WriteStacks{1, {3, 37}})},
         {"ask_activity", Command(AskActivity{1, 3, true})},
         {"kill_ranks", Command(KillRanks{1})},
-        {"finish", Command(Finish{139, "rank 13 failed"})},
+        {"finish", Command(Finish{139, "rank 13 failed", 3})},
         {"ask_flight", Command(AskFlight{1, 7})},
         {"generation_running", Report(GenerationRunning{1, 12'345'678'901, 8, 2, 8})},
         {"start_failed",

@@ -7,6 +7,7 @@
 #include "stopping/scontrol_line.hpp"
 #include "stopping/slurm_job_record.hpp"
 #include "stopping/stop_budget.hpp"
+#include "stopping/unseen_step.hpp"
 #include "supervise/job_end_time.hpp"
 
 #include <doctest/doctest.h>
@@ -254,4 +255,23 @@ TEST_CASE("one requeue, and only where nobody else does it or has cancelled the 
     refuses("", "scontrol says nothing of job 10");
     CHECK_FALSE(choose(kRunning, "RequeueExit = 75\n").act);
     CHECK_FALSE(choose_requeue(parse_slurm_job(kRunning, "10"), std::nullopt, 0, "10").act);
+}
+
+TEST_CASE("a step that Slurm does not see end is ended only while it is that step") {
+    Allocation allocation;
+    allocation.source = "slurm";
+    allocation.job_id = "10.0";
+    CHECK(step_name(allocation) == "10.0");
+    allocation.job_id = "10";  // in a batch script
+    CHECK(step_name(allocation) == "");
+    allocation.source = "mpirun";
+    allocation.job_id = "13.1231749121";
+    CHECK(step_name(allocation) == "");
+
+    CHECK(may_end_step(parse_slurm_job(kRunning, "10"), 0));
+    CHECK_FALSE(may_end_step(parse_slurm_job(kRunning, "10"), 1));
+    CHECK_FALSE(may_end_step(parse_slurm_job(with(kRunning, "Restarts=0", "Restarts=1"), "10"), 0));
+    CHECK_FALSE(may_end_step(
+        parse_slurm_job(with(kRunning, "JobState=RUNNING", "JobState=COMPLETING"), "10"), 0));
+    CHECK_FALSE(may_end_step(std::nullopt, 0));
 }
