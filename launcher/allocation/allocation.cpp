@@ -3,7 +3,7 @@
 #include "allocation/adapters.hpp"
 #include "allocation/hostlist.hpp"
 #include "allocation/kill_wait.hpp"
-#include "base/file_io.hpp"
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 #include "session/nesting.hpp"
 
@@ -66,6 +66,9 @@ std::optional<std::size_t> find_host(const std::vector<std::string>& hosts,
 
 namespace {
 
+// A host file of as many hosts as there may be, and more than any slurm.conf.
+constexpr std::size_t kMostFileBytes = std::size_t{64} << 20;
+
 // A rank has its agent's SLURM_* and others, with its own numbers in them: they say nothing of us.
 Allocation read_allocation_of_rank(const EnvironmentMap& environment, const std::string& hostname,
                                    const NodeOptions& options) {
@@ -88,8 +91,8 @@ Allocation read_surroundings(const EnvironmentMap& environment, const std::strin
         return read_allocation_of_rank(environment, hostname, options);
     // Slurm's tasks below a rank of ours inherit what the rank was told for MPI.
     const bool by_slurm = by == ToldBy::srun || by == ToldBy::sbatch;
-    if (auto by_mpirun = by_slurm ? std::nullopt
-                                  : read_mpirun_allocation(environment, hostname, options))
+    if (auto by_mpirun =
+            by_slurm ? std::nullopt : read_mpirun_allocation(environment, hostname, options))
         return *by_mpirun;
     if (auto slurm = read_slurm_allocation(environment, hostname))
         return *slurm;
@@ -120,8 +123,9 @@ Allocation read_allocation(const EnvironmentMap& environment, const std::string&
                     fmt::format("{} nodes are asked for", options.nodes));
     if (options.standalone)
         return read_local_allocation(environment, hostname, {});
-    const FileReader read =
-        read_text ? read_text : [](const std::string& path) { return read_file(path); };
+    const FileReader read = read_text ? read_text : [](const std::string& path) {
+        return read_regular_file(path, kMostFileBytes);
+    };
     Allocation allocation = read_surroundings(environment, hostname, options, read);
     if (!slurm_job_id(environment).empty()) {
         KillWaitReading reading = read_kill_wait(environment, read);

@@ -1,6 +1,6 @@
 #include "nccl_env/nccl_conf.hpp"
 
-#include "base/file_io.hpp"
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -19,7 +19,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::size_t kLongest = 1023;  // NCCL's buffers for a name and a value
-constexpr std::uintmax_t kMostBytes = 1 << 20;
+constexpr std::size_t kMostBytes = 1 << 20;
 
 bool has_blank_end(const std::string& text) { return std::string(trim(text)) != text; }
 
@@ -48,12 +48,8 @@ std::string oddity(const std::string& name, const std::string& value) {
 }
 
 std::optional<std::string> read_text(const std::string& path) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error) ||
-        std::filesystem::file_size(path, error) > kMostBytes || error)
-        return std::nullopt;
     try {
-        return read_file(path);
+        return read_regular_file(path, kMostBytes);
     } catch (const Error&) {
         return std::nullopt;
     }

@@ -1,7 +1,7 @@
 #include "pmi/open_mpi_node.hpp"
 
-#include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::size_t kMostParameterBytes = std::size_t{1} << 20;
 constexpr const char* kMemory = "/dev/shm";
 
 // A network that MPI libraries drive themselves: InfiniBand, RoCE, Omni-Path, EFA (verbs devices)
@@ -41,9 +42,8 @@ bool user_names_transport(const std::vector<std::string>& environment) {
         if (!variable.starts_with(kHome))
             continue;
         try {
-            for (const auto& line : split(read_file(fs::path(variable.substr(kHome.size())) /
-                                                    ".openmpi/mca-params.conf"),
-                                          '\n')) {
+            const auto file = fs::path(variable.substr(kHome.size())) / ".openmpi/mca-params.conf";
+            for (const auto& line : split(read_regular_file(file, kMostParameterBytes), '\n')) {
                 const std::string_view key = trim(std::string_view(line).substr(0, line.find('=')));
                 if (key == "pml" || key == "btl" || key == "mtl")
                     return true;

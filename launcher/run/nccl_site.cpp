@@ -1,7 +1,7 @@
 #include "run/nccl_site.hpp"
 
-#include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "nccl_env/nccl_conf.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMostBytes = 1 << 20;  // of a topology file
+constexpr std::size_t kMostBytes = 1 << 20;  // of a topology file
 
 // Beside the program, installed or built: launcher/CMakeLists.txt says how far.
 std::string profile_folder() {
@@ -36,11 +36,8 @@ std::string fitting_topology_file(const std::vector<std::string>& paths,
                                   const NodeTopology& topology, const std::string& root = {}) {
     for (const std::string& path : paths) {
         const std::string here = root + path;
-        std::error_code error;
-        if (!fs::is_regular_file(here, error) || fs::file_size(here, error) > kMostBytes || error)
-            continue;
         try {
-            if (topology_file_fits(read_file(here), topology))
+            if (topology_file_fits(read_regular_file(here, kMostBytes), topology))
                 return path;
         } catch (const Error&) {  // not readable for us, so not for NCCL
         }

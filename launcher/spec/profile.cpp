@@ -1,7 +1,7 @@
 #include "spec/profile.hpp"
 
-#include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 #include "spec/yaml_reader.hpp"
 
@@ -124,7 +124,7 @@ void read_topology_files(const Value& root, ProfileFile& profile, Errors& errors
 
 ProfileFile read_profile(const std::string& path) {
     Errors errors;
-    const Value root = read_yaml(read_file(path), path, errors);
+    const Value root = read_yaml(read_regular_file(path, kMaxSpecBytes), path, errors);
     ProfileFile profile;
     profile.name = std::filesystem::path(path).stem();
     profile.path = path;

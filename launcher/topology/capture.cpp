@@ -1,7 +1,7 @@
 #include "topology/capture.hpp"
 
-#include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 #include "topology/capture_parts.hpp"
 #include "topology/cpu_sets.hpp"
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 namespace autolaunch::launcher {
 namespace {
 
-constexpr std::uintmax_t kMostBytes = 32 << 20;
+constexpr std::size_t kMostBytes = 32 << 20;
 constexpr const char* kForms =
     "expected a folder with sys/, hwloc's XML (<topology>), NCCL's XML (<system>) or the output of "
     "nvidia-smi topo -m";
@@ -117,7 +117,7 @@ std::string read_capture_file(const std::string& path) {
         refuse_capture(path, 0, "it is no file and no folder", kForms);
     if (file_bytes(path) > kMostBytes)
         refuse_capture(path, 0, "it is larger than 32 MiB", kForms);
-    const std::string text = read_file(path);
+    const std::string text = read_regular_file(path, kMostBytes);
     if (trim(text).empty())
         refuse_capture(path, 0, "it is empty", kForms);
     if (text.find('\0') != text.npos)

@@ -11,6 +11,11 @@ for command in 'validate pipe' 'lint pipe' 'validate include.yaml' '--config pip
     says 66 'nobody opened it to write' "$AUTOLAUNCH" $command &
     pids+=($!)
 done
+# Nobody makes a pipe of what a scheduler wrote: refused at once, and so are devices.
+for file in pipe /dev/zero; do
+    says 65 "$file is no regular file" env PBS_JOBID=1 PBS_NODEFILE=$file timeout 4 "$AUTOLAUNCH" true
+    says 65 "$file is no regular file" env LSB_JOBID=1 LSB_DJOB_HOSTFILE=$file timeout 4 "$AUTOLAUNCH" true
+done
 echo 'restart: {max_restarts: x}' >bad.yaml
 echo 'trainer: {command: [/bin/true]}' >good.yaml
 export AUTOLAUNCH

@@ -245,6 +245,21 @@ TEST_CASE("files that users name are read up to a limit, and pipes up to a deadl
     CHECK(hint_of(pipe).starts_with("it is no regular file, and nothing came"));
     write_all(writer.get(), "0123456789abcdef", "pipe");
     CHECK(read_at_most(pipe, 10) == "0123456789a");
+    writer.reset();
+    const auto refused = [&](const fs::path& path) -> std::string {
+        try {
+            return read_regular_file(path, 10);
+        } catch (const Error& error) {
+            return error.what();
+        }
+    };
+    CHECK(refused(pipe) == pipe.string() + " is no regular file");
+    CHECK(refused("/dev/zero") == "/dev/zero is no regular file");
+    CHECK(refused(folder) == folder.string() + " is no regular file");
+    write_file(folder / "ten", "0123456789");
+    CHECK(refused(folder / "ten") == "0123456789");
+    write_file(folder / "eleven", "0123456789a");
+    CHECK(refused(folder / "eleven").ends_with("/eleven has more than 0 MiB"));
     fs::remove_all(folder);
 
     CHECK(read_at_most("/dev/zero", 5) == std::string(6, '\0'));

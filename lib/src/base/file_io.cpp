@@ -77,18 +77,15 @@ bool is_readable(int fd, std::chrono::milliseconds patience, const std::filesyst
                                    "; write it to a file first");
 }
 
-}  // namespace
-
-std::string read_at_most(const std::filesystem::path& path, std::size_t bytes,
-                         ReadPatience patience) {
-    // Without O_NONBLOCK, open(2) itself waits for a pipe's writer.
-    const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    bool has_writer = !is_named_pipe(fd.get());
+// Opened with O_NONBLOCK: without, open(2) itself waits for a pipe's writer.
+std::string read_open(int fd, const std::filesystem::path& path, std::size_t bytes,
+                      ReadPatience patience) {
+    bool has_writer = !is_named_pipe(fd);
     std::string content;
     std::array<char, 65536> buffer;
     while (content.size() <= bytes) {
         const std::size_t wanted = std::min(buffer.size(), bytes + 1 - content.size());
-        const ssize_t got = ::read(fd.get(), buffer.data(), wanted);
+        const ssize_t got = ::read(fd, buffer.data(), wanted);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && errno != EAGAIN)
@@ -98,11 +95,33 @@ std::string read_at_most(const std::filesystem::path& path, std::size_t bytes,
         has_writer = has_writer || got != 0;
         if (got > 0)
             content.append(buffer.data(), static_cast<std::size_t>(got));
-        else if (!is_readable(fd.get(), has_writer ? patience.silence : patience.writer, path))
+        else if (!is_readable(fd, has_writer ? patience.silence : patience.writer, path))
             refuse_silence(path, !has_writer, has_writer ? patience.silence : patience.writer);
         else
             has_writer = true;
     }
+    return content;
+}
+
+}  // namespace
+
+std::string read_at_most(const std::filesystem::path& path, std::size_t bytes,
+                         ReadPatience patience) {
+    const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return read_open(fd.get(), path, bytes, patience);
+}
+
+std::string read_regular_file(const std::filesystem::path& path, std::size_t bytes) {
+    const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0)
+        throw SystemError(errno, "look at " + path.string());
+    if (!S_ISREG(status.st_mode))
+        throw Error(ErrorCode::invalid_argument, path.string() + " is no regular file");
+    std::string content = read_open(fd.get(), path, bytes, {});
+    if (content.size() > bytes)
+        throw Error(ErrorCode::invalid_argument,
+                    path.string() + " has more than " + std::to_string(bytes >> 20) + " MiB");
     return content;
 }
 

@@ -19,4 +19,8 @@ struct ReadPatience {
 AUTOLAUNCH_API std::string read_at_most(const std::filesystem::path& path, std::size_t bytes,
                                         ReadPatience patience = {});
 
+/// Reads a file that nobody would make a pipe or a device: one that a scheduler or an administrator
+/// wrote. Throws SystemError, and at once Error where it is none, or has more than `bytes`.
+AUTOLAUNCH_API std::string read_regular_file(const std::filesystem::path& path, std::size_t bytes);
+
 }  // namespace autolaunch
