@@ -19,6 +19,14 @@ Count size_of(const std::set<std::string>& names) {
     return names.empty() ? std::nullopt : Count(static_cast<long long>(names.size()));
 }
 
+Count count_between(const std::string& value, char separator) {
+    std::set<std::string> names;
+    for (const auto& part : split(value, separator))
+        if (const auto name = trim(part); !name.empty())
+            names.emplace(name);
+    return size_of(names);
+}
+
 nlohmann::json parse_json(const std::string& text) {
     constexpr int kDeepest = 16;
     return nests_at_most(text, kDeepest) ? nlohmann::json::parse(text, nullptr, false)
@@ -52,13 +60,17 @@ Count count_hosts_with_slots(const std::string& value) {
     return size_of(names);
 }
 
-Count count_between_semicolons(const std::string& value) {
+Count count_lines(const std::string& text) {
     std::set<std::string> names;
-    for (const auto& part : split(value, ';'))
-        if (const auto name = trim(part); !name.empty())
-            names.emplace(name);
+    for (const auto& line : split(text, '\n'))
+        if (const auto name = trim(line); !name.empty() && !name.starts_with('#'))
+            names.emplace(name.substr(0, name.find_first_of(" \t")));
     return size_of(names);
 }
+
+Count count_between_commas(const std::string& value) { return count_between(value, ','); }
+
+Count count_between_semicolons(const std::string& value) { return count_between(value, ';'); }
 
 Count count_json_hosts(const std::string& value) {
     const nlohmann::json json = parse_json(value);

@@ -12,6 +12,10 @@ std::optional<long long> count_as_number(const std::string& value);
 std::optional<long long> count_words(const std::string& value);
 /// Different hosts of "node1 8 node2 8": LSF's LSB_MCPU_HOSTS.
 std::optional<long long> count_hosts_with_slots(const std::string& value);
+/// Different first words of the lines of a host file.
+std::optional<long long> count_lines(const std::string& text);
+/// "10.0.0.4,10.0.0.5": the hosts of a TPU slice.
+std::optional<long long> count_between_commas(const std::string& value);
 /// "10.0.0.4;10.0.0.5": Azure Batch.
 std::optional<long long> count_between_semicolons(const std::string& value);
 /// ["algo-1","algo-2"], or an object whose "hosts" is that: SageMaker.

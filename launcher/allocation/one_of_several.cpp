@@ -18,6 +18,7 @@ using Variables = std::vector<const char*>;
 struct Number {
     const char* variable;
     std::optional<long long> (*count)(const std::string& value) = count_as_number;
+    bool in_file = false;  ///< the value names a file, whose text is counted
 };
 using Numbers = std::vector<Number>;
 
@@ -35,6 +36,7 @@ struct Surroundings {
 constexpr const char* kSayAll = "give --nnodes, --node-rank and --master-addr on each of them";
 constexpr const char* kSayNumber =
     "give --nnodes the number of those that work together, as the Job's `completions`";
+constexpr const char* kVolcanoHosts = "VC_*_HOSTS";  // of all tasks, as one list
 constexpr const char* kMpirun = "start it with `mpirun --map-by ppr:1:node autolaunch …`";
 
 // Sources: the products' own documentation, or what sets the variables (docs/allocation.md).
@@ -46,6 +48,7 @@ const std::vector<Surroundings>& batch_systems() {
          {{"OMPI_COMM_WORLD_SIZE"}, {"PMI_SIZE"}, {"MV2_COMM_WORLD_SIZE"}, {"JSM_NAMESPACE_SIZE"}},
          true,
          kSayAll},
+        {"horovodrun's processes", {"HOROVOD_RANK"}, {{"HOROVOD_SIZE"}}, true, kSayAll},
         {"a Flux job",
          {"FLUX_TASK_RANK"},
          {{"FLUX_JOB_NNODES"}, {"FLUX_JOB_SIZE"}},
@@ -59,15 +62,33 @@ const std::vector<Surroundings>& batch_systems() {
          "hand on all variables that begin with SLURM_"},
         {"a PBS job whose PBS_JOBID is not set",
          {"PBS_NODENUM"},
-         {{"PBS_NUM_NODES"}},
+         {{"PBS_NUM_NODES"}, {"PBS_NODEFILE", count_lines, true}},
          true,
          "hand on all variables that begin with PBS_"},
         {"an LSF job whose LSB_JOBID is not set",
          {"LSF_PM_TASKID"},
-         {{"LSB_MCPU_HOSTS", count_hosts_with_slots}, {"LSB_HOSTS", count_words}},
+         {{"LSB_MCPU_HOSTS", count_hosts_with_slots},
+          {"LSB_HOSTS", count_words},
+          {"LSB_DJOB_HOSTFILE", count_lines, true}},
          true,
          "hand on all variables that begin with LSB_"},
-        {"a job of Grid Engine", {"PE_HOSTFILE"}, {{"NHOSTS"}}, false, kMpirun},
+        {"a job of Grid Engine",
+         {"PE_HOSTFILE"},
+         {{"NHOSTS"}, {"PE_HOSTFILE", count_lines, true}},
+         false,
+         kMpirun},
+        {"a job of OAR", {"OAR_NODEFILE"}, {{"OAR_NODEFILE", count_lines, true}}, true, kMpirun},
+        {"a job of Cobalt",
+         {"COBALT_NODEFILE"},
+         {{"COBALT_NODEFILE", count_lines, true}},
+         true,
+         kMpirun},
+        {"a job of LoadLeveler", {}, {{"LOADL_PROCESSOR_LIST", count_words}}, true, kMpirun},
+        {"a job of Fujitsu's scheduler (pjsub)",
+         {},
+         {{"PJM_NODE"}, {"PJM_O_NODEINF", count_lines, true}},
+         true,
+         kMpirun},
         {"a parallel job of HTCondor", {"_CONDOR_PROCNO"}, {{"_CONDOR_NPROCS"}}, false, kSayAll},
     };
     return kAll;
@@ -78,7 +99,7 @@ const std::vector<Surroundings>& operators_and_clouds() {
         {"an indexed Job of Kubernetes", {"JOB_COMPLETION_INDEX"}, {}, true, kSayNumber},
         {"a job of Volcano",
          {"VC_TASK_INDEX", "VK_TASK_INDEX"},
-         {{"MA_NUM_HOSTS"}},
+         {{"MA_NUM_HOSTS"}, {kVolcanoHosts, count_between_commas}},
          true,
          "add Volcano's plugin `svc: []`, which tells the pods' names, or give --nnodes, "
          "--node-rank and --master-addr on each of them"},
@@ -112,6 +133,17 @@ const std::vector<Surroundings>& operators_and_clouds() {
          true,
          "give --nnodes=$SKYPILOT_NUM_NODES --node-rank=$SKYPILOT_NODE_RANK and --master-addr, the "
          "first of $SKYPILOT_NODE_IPS"},
+        {"a job of dstack",
+         {"DSTACK_NODE_RANK"},
+         {{"DSTACK_NODES_NUM"}},
+         true,
+         "give --nnodes=$DSTACK_NODES_NUM --node-rank=$DSTACK_NODE_RANK "
+         "--master-addr=$DSTACK_MASTER_NODE_IP"},
+        {"the hosts of a TPU slice",
+         {"TPU_WORKER_ID"},
+         {{"TPU_WORKER_HOSTNAMES", count_between_commas}},
+         true,
+         kSayAll},
         {"a job whose members TF_CONFIG or CLUSTER_SPEC lists",
          {},
          {{"TF_CONFIG", count_cluster_members}, {"CLUSTER_SPEC", count_cluster_members}},
@@ -156,13 +188,30 @@ struct Told {
     bool one = false;     ///< something says one, and nothing more than one
 };
 
-Told read_numbers(const EnvironmentMap& environment, const Numbers& numbers) {
+// Nothing of a file that cannot be read: whoever names one is not alone for that.
+std::optional<long long> count(const Number& each, const std::string& value,
+                               const FileReader& read_text) {
+    if (!each.in_file)
+        return each.count(value);
+    try {
+        return each.count(read_text(value));
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+Told read_numbers(const EnvironmentMap& environment, const Numbers& numbers,
+                  const FileReader& read_text) {
     Told told;
     for (const Number& each : numbers) {
         const auto value = lookup(environment, each.variable);
-        const auto number = value ? each.count(*value) : std::nullopt;
+        const auto number =
+            value && !value->empty() ? count(each, *value, read_text) : std::nullopt;
         if (number && *number > 1)
-            return {fmt::format("{}={}", each.variable, value->substr(0, 60)), false};
+            return {each.in_file
+                        ? fmt::format("the {} hosts of {}={}", *number, each.variable, *value)
+                        : fmt::format("{}={}", each.variable, value->substr(0, 60)),
+                    false};
         told.one = told.one || number == 1;
     }
     return told;
@@ -186,9 +235,9 @@ std::optional<std::string> other_witness(const EnvironmentMap& environment,
 
 // The variables by which this is one of several, as "RANK=1 and WORLD_SIZE=4"; or nothing.
 std::optional<std::string> evidence_in(const Surroundings& row, const EnvironmentMap& environment,
-                                       const std::string& hostname) {
+                                       const std::string& hostname, const FileReader& read_text) {
     const auto index = first_set(environment, row.index);
-    const Told told = read_numbers(environment, row.number);
+    const Told told = read_numbers(environment, row.number, read_text);
     if (!told.several.empty() && (index || row.sure))
         return index ? *index + " and " + told.several : told.several;
     if (!index || told.one)
@@ -221,6 +270,16 @@ EnvironmentMap with_file_of_sagemaker(EnvironmentMap environment, const FileRead
     return environment;
 }
 
+// Volcano's plugin svc tells the pods of each task of the job, also where env tells no index.
+EnvironmentMap with_hosts_of_volcano(EnvironmentMap environment) {
+    std::string hosts;
+    for (const auto& [name, value] : environment)
+        if (name.starts_with("VC_") && name.ends_with("_HOSTS"))
+            hosts += (hosts.empty() ? "" : ",") + value;
+    environment[kVolcanoHosts] = hosts;
+    return environment;
+}
+
 }  // namespace
 
 void check_is_not_one_of_several(const EnvironmentMap& found, const std::string& hostname,
@@ -235,10 +294,11 @@ void check_is_not_one_of_several(const EnvironmentMap& found, const std::string&
                     "give --nnodes (or PET_NNODES) on every node; where this one really is alone, "
                     "say --nnodes=1");
     }
-    const EnvironmentMap environment = with_file_of_sagemaker(found, read_text);
+    const EnvironmentMap environment =
+        with_hosts_of_volcano(with_file_of_sagemaker(found, read_text));
     for (const auto* rows : {&operators_and_clouds(), &batch_systems(), &ranks_of_somebody()})
         for (const Surroundings& row : *rows)
-            if (const auto evidence = evidence_in(row, environment, hostname))
+            if (const auto evidence = evidence_in(row, environment, hostname, read_text))
                 refuse_to_train_alone(row, *evidence);
 }
 

@@ -281,6 +281,13 @@ TEST_CASE("one of several that is not told of how many does not train alone") {
         with(pod, {{"RANK", "1"}}),
         {{"NODE_RANK", "0"}, {"MASTER_ADDR", "10.0.0.4"}},
         {{"NODE_RANK", "1"}, {"AZUREML_NODE_COUNT", "2"}},
+        {{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}},
+        {{"LOADL_PROCESSOR_LIST", "a a b b"}},
+        {{"PJM_NODE", "2"}},
+        {{"DSTACK_NODES_NUM", "2"}, {"DSTACK_NODE_RANK", "0"}},
+        {{"TPU_WORKER_HOSTNAMES", "a,b"}, {"TPU_WORKER_ID", "0"}},
+        {{"OAR_NODEFILE", "/cannot/be/read"}},
+        {{"COBALT_NODEFILE", "/cannot/be/read"}},
     };
     for (const EnvironmentMap& environment : several) {
         CAPTURE(environment.begin()->first);
@@ -300,6 +307,27 @@ TEST_CASE("one of several that is not told of how many does not train alone") {
           "this is node 0, and node 0 is at node0, but nothing says how many nodes there are (give "
           "--nnodes (or PET_NNODES) on every node; where this one really is alone, say "
           "--nnodes=1)");
+}
+
+TEST_CASE("a host file of several hosts is one of several, where nothing else tells") {
+    for (const char* variable : {"OAR_NODEFILE", "COBALT_NODEFILE", "PJM_O_NODEINF", "PBS_NODEFILE",
+                                 "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"}) {
+        CAPTURE(variable);
+        const EnvironmentMap job = {{variable, "/hosts"}};
+        const std::string two = "a 4 all.q@a\na 4 all.q@a\nb 4 all.q@b\n";
+        CHECK(fault(job, "a", {}, file("/hosts", two))
+                  .find(std::string("the 2 hosts of ") + variable + "=/hosts") !=
+              std::string::npos);
+        CHECK(fault(job, "a", {}, file("/hosts", "a 4\na 4\n# b\n\n")) == "no error");
+        CHECK(fault(job, "a", {.standalone = true}, file("/hosts", two)) == "no error");
+    }
+}
+
+TEST_CASE("a Volcano pod that is told of others, and not which of them it is") {
+    const std::string what =
+        fault({{"VC_WORKER_HOSTS", "w-0.j,w-1.j"}, {"VC_PS_HOSTS", "p-0.j"}}, "w-0");
+    CHECK(what.starts_with("this looks like one of a job of Volcano, by VC_*_HOSTS=p-0.j,w-0.j,"));
+    CHECK(fault({{"VC_WORKER_HOSTS", "w-0.j"}, {"VC_PS_HOSTS", "p-0.j"}}, "w-0") != "no error");
 }
 
 TEST_CASE("SageMaker tells a container of one's own in a file") {
@@ -343,7 +371,11 @@ TEST_CASE("a machine with a stray variable is a machine") {
         {{"TF_CONFIG", R"({"environment":"cloud"})"}},
         {{"TF_CONFIG", "{"}},
         {{"TF_CONFIG", std::string(100'000, '[')}},
-        {{"VC_WORKER_HOSTS", "a,b"}},
+        {{"VC_WORKER_HOSTS", "a"}},
+        {{"LOADL_PROCESSOR_LIST", "a a"}},
+        {{"PJM_NODE", "1"}},
+        {{"TPU_WORKER_HOSTNAMES", "localhost"}, {"TPU_WORKER_ID", "0"}},
+        {{"PBS_NODEFILE", "/cannot/be/read"}},
         {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}},
     };
     for (const EnvironmentMap& environment : alone) {
