@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,6 +158,37 @@ TEST_CASE("another user's link in the place of the checkpoints' folder is not fo
     CHECK_THROWS_WITH_AS(storage->create_directories(link / "step-2.tmp"),
                          doctest::Contains("symbolic link"), Error);
     CHECK_FALSE(fs::exists(ours / "step-2.tmp"));
+}
+
+TEST_CASE("a folder that another user prepared in a shared place gets no checkpoints") {
+    if (::geteuid() != 0)
+        return;
+    const TemporaryDirectory temporary;
+    const fs::path shared = temporary.path() / "shared", theirs = shared / "theirs";
+    fs::create_directories(theirs / "checkpoints");
+    const auto storage = make_posix_storage();
+    int step = 0;
+    const auto make = [&] {
+        storage->create_directories(theirs / "checkpoints" / std::to_string(++step));
+    };
+    const auto refused = [&] {
+        CHECK_THROWS_WITH_AS(make(), doctest::Contains("belongs to another user (uid 65534)"),
+                             Error);
+    };
+    REQUIRE(::chmod(shared.c_str(), 01777) == 0);
+    REQUIRE(::chown(theirs.c_str(), 65534, 65534) == 0);
+    CHECK_NOTHROW(make());  // ours within
+    REQUIRE(::chown((theirs / "checkpoints").c_str(), 65534, 65534) == 0);
+    refused();
+    CHECK_NOTHROW(storage->list(theirs / "checkpoints"));
+    REQUIRE(::chown(theirs.c_str(), 65534, ::getegid()) == 0);  // shared with a group of ours
+    REQUIRE(::chmod(theirs.c_str(), 02775) == 0);
+    CHECK_NOTHROW(make());
+    REQUIRE(::chmod(theirs.c_str(), 02777) == 0);
+    refused();
+    REQUIRE(::chmod(theirs.c_str(), 0700) == 0);
+    REQUIRE(::chmod(shared.c_str(), 0755) == 0);  // as below a home
+    CHECK_NOTHROW(make());
 }
 
 TEST_CASE("files of every length are the same bytes whichever way they are written and read") {

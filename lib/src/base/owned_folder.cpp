@@ -11,8 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 namespace autolaunch {
 
@@ -36,6 +39,21 @@ bool is_link(const fs::path& path, uid_t& owner) {
         return false;
     owner = facts.st_uid;
     return true;
+}
+
+bool is_group_of_ours(gid_t group) {
+    if (group == ::getegid())
+        return true;
+    std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+    const int got = ::getgroups(static_cast<int>(groups.size()), groups.data());
+    return got > 0 &&
+           std::find(groups.begin(), groups.begin() + got, group) != groups.begin() + got;
+}
+
+// Whoever else may write there is of a group that its owner chose, and we are of it.
+bool is_shared_with_us(const struct stat& folder) {
+    return (folder.st_mode & S_IWGRP) != 0 && (folder.st_mode & S_IWOTH) == 0 &&
+           is_group_of_ours(folder.st_gid);
 }
 
 [[noreturn]] void refuse_link(const fs::path& path) {
@@ -246,6 +264,26 @@ void refuse_strangers_link(const fs::path& path) {
     uid_t owner = 0;
     if (is_link(path, owner) && owner != ::geteuid() && owner != 0)
         refuse_link(path);
+}
+
+void refuse_strangers_folder(const fs::path& path) {
+    std::error_code error;
+    for (fs::path folder = fs::canonical(path, error); !error && folder.has_relative_path();
+         folder = folder.parent_path()) {
+        struct stat facts {
+        }, parent{};
+        if (::stat(folder.c_str(), &facts) != 0 ||
+            ::stat(folder.parent_path().c_str(), &parent) != 0)
+            return;  // who cannot look at it cannot write there
+        if (facts.st_uid == ::geteuid() || facts.st_uid == 0)
+            return;
+        if ((parent.st_mode & S_IWOTH) != 0 && !is_shared_with_us(facts))
+            refuse("the folder " + folder.string() + " belongs to another user (uid " +
+                       std::to_string(facts.st_uid) +
+                       "), who could replace what is written into it",
+                   "name a folder of your own, or one that its owner shares with a group of yours "
+                   "(chmod g+w,o-w)");
+    }
 }
 
 bool keeps_our_names(const fs::path& folder) noexcept {

@@ -76,6 +76,11 @@ private:
 /// Refuses a link in this place that neither this user nor root has made.
 AUTOLAUNCH_API void refuse_strangers_link(const std::filesystem::path& path);
 
+/// Refuses a folder that is another user's, or is in one of his, and was made where everybody may
+/// make one, as in /tmp: he could exchange what is written into it. Not root's, and not one that
+/// its owner shares with a group of ours.
+AUTOLAUNCH_API void refuse_strangers_folder(const std::filesystem::path& path);
+
 /// Whether nobody else can exchange what we make in this folder: it is ours or root's, and whoever
 /// else may write there may not rename or remove what is not his. False where it cannot be looked
 /// at.

@@ -42,8 +42,10 @@ public:
 
     void create_directories(const fs::path& path) override {
         std::error_code error;
-        if (fs::is_directory(path, error))
-            return refuse_strangers_link(path);
+        if (fs::is_directory(path, error)) {
+            refuse_strangers_link(path);
+            return refuse_strangers_folder(path.empty() ? "." : path);
+        }
         const fs::path parent = path.parent_path();
         if (!parent.empty())
             create_directories(parent);
