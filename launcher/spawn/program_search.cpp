@@ -71,22 +71,44 @@ std::string not_found_hint(const std::string& name, const std::vector<std::strin
     return similar.empty() ? "it is in no folder of PATH" : "did you mean '" + similar + "'?";
 }
 
-}  // namespace
-
-std::string interpreter_of(const fs::path& path) {
+// The first bytes of a file; nothing of one that cannot be read.
+std::string head_of(const fs::path& path) {
     try {
-        const UniqueFd fd = open_file(path, O_RDONLY);
-        char head[256];
-        const ssize_t got = ::read(fd.get(), head, sizeof head);
-        std::string_view text(head, got > 0 ? static_cast<std::size_t>(got) : 0);
-        if (!text.starts_with("#!"))
-            return {};
-        text = text.substr(2, text.find('\n') - 2);
-        text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-        return std::string(text.substr(0, text.find_first_of(" \t")));
+        const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK);
+        std::string head(256, '\0');
+        const ssize_t got = ::read(fd.get(), head.data(), head.size());
+        head.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+        return head;
     } catch (const Error&) {
         return {};
     }
+}
+
+// Of a file that may be executed, and that the system does not know how to.
+std::string why_no_script(const fs::path& path) {
+    const std::string head = head_of(path), name = path.string();
+    std::error_code error;
+    if (head.empty() && fs::file_size(path, error) == 0 && !error)
+        return "the file is empty";
+    if (head.starts_with("\xEF\xBB\xBF"))
+        return "it begins with a byte order mark, which hides its #! line: sed -i "
+               "'1s/^\\xEF\\xBB\\xBF//' " +
+               name;
+    if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF"))
+        return "it is a text in UTF-16: iconv -f UTF-16 -t UTF-8 " + name + " > FILE";
+    return {};
+}
+
+}  // namespace
+
+std::string interpreter_of(const fs::path& path) {
+    const std::string head = head_of(path);
+    std::string_view text = head;
+    if (!text.starts_with("#!"))
+        return {};
+    text = text.substr(2, text.find('\n') - 2);
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    return std::string(text.substr(0, text.find_first_of(" \t")));
 }
 
 ProgramSearch find_program(const std::string& name, const std::vector<std::string>& environment,
@@ -136,6 +158,8 @@ std::string exec_failure_hint(const std::string& name, const ProgramSearch& foun
             return "the file system may be mounted noexec";
         }
         case ENOEXEC:
+            if (const std::string why = why_no_script(path); !why.empty())
+                return why;
             return "it is neither a program for this machine nor a script with a #! line";
         case E2BIG:
             return "the arguments and the environment together are too long";

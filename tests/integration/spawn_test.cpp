@@ -234,6 +234,18 @@ TEST_CASE("what cannot be started says why, and what to try") {
             CHECK(hint.find("dos2unix") != std::string::npos);
         }
     }
+    SUBCASE("a text that hides its first line, and none") {
+        const auto hint = [&](const std::string& text) {
+            const std::string name = "odd-" + std::to_string(text.size());
+            write_program(folder.path() / name, text, 0755);
+            spec.argv = {"./" + name};
+            CHECK(error_of(spec).error_number() == ENOEXEC);
+            return error_of(spec).hint();
+        };
+        CHECK(hint("\xEF\xBB\xBF#!/bin/sh\n").starts_with("it begins with a byte order mark"));
+        CHECK(hint(std::string("\xFF\xFE#\0!\0", 6)).starts_with("it is a text in UTF-16: iconv"));
+        CHECK(hint("") == "the file is empty");
+    }
     SUBCASE("neither program nor script") {
         write_program(folder.path() / "train", "import torch\n", 0755);
         spec.argv = {"./train"};
