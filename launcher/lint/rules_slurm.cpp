@@ -24,7 +24,9 @@ RuleHits no_shebang(const Subject& subject) {
 
 RuleHits dos_line_ends(const Subject& subject) {
     const auto& lines = subject.script.lines;
-    if (!subject.script.is_batch)
+    const bool no_interpreter =
+        !lines.empty() && lines[0].starts_with("#!") && lines[0].ends_with('\r');
+    if (!subject.script.is_batch && !no_interpreter)
         return {};
     const auto found = std::find_if(lines.begin(), lines.end(),
                                     [](const auto& line) { return line.ends_with('\r'); });
@@ -386,8 +388,9 @@ constexpr std::array<Rule, 18> kSlurmRules = {{
      "sbatch refuses it: it does not look like a batch script.", "begin with #!/bin/bash",
      no_shebang},
     {"dos-line-ends", LintSeverity::error, "DOS line ends (CR LF)",
-     "sbatch refuses scripts with them.", "dos2unix FILE, or sed -i 's/\\r$//' FILE",
-     dos_line_ends},
+     "sbatch refuses scripts with them, and the system looks for an interpreter of the first line "
+     "with a carriage return at its end.",
+     "dos2unix FILE, or sed -i 's/\\r$//' FILE", dos_line_ends},
     {"late-directive", LintSeverity::error, "#SBATCH behind the first command",
      "sbatch stops reading #SBATCH lines at the first line that is neither empty nor a comment, "
      "and says nothing.",

@@ -186,6 +186,11 @@ TEST_CASE("a comment silences a rule on its line and the next, and no other") {
                 "nccl-ib-disable"));
 }
 
+TEST_CASE("a first line with a DOS line end is one in any script") {
+    CHECK(finds("#!/bin/bash -e\r\necho hi\r\n", "dos-line-ends"));
+    CHECK_FALSE(finds("#!/bin/bash -e\ncat <<END\na\r\nEND\n", "dos-line-ends"));
+}
+
 TEST_CASE("the kind of a file follows from its content, and then from its name") {
     CHECK(guess_kind("x.yaml", "#!/bin/sh\n") == FileKind::script);
     CHECK(guess_kind("x", "\n#SBATCH -N1\n") == FileKind::script);
