@@ -41,9 +41,9 @@ constexpr std::array<std::string_view, 27> kAboutSecrets = {
     "NAME",    "NAMES",   "ID",   "COUNT", "LEN",  "LENGTH",    "SIZE",   "TTL",         "TIMEOUT",
     "COMMAND", "ENABLED", "TYPE", "MODE",  "HOST", "PORT",      "HELPER", "PARALLELISM", "MANAGER"};
 /// Wherever they stand, also within words and across separators.
-constexpr std::array<std::string_view, 11> kAlways = {
-    "PASSWORD",  "PASSWD",     "PASSPHRASE", "SECRET",  "CREDENTIAL", "APIKEY",
-    "ACCESSKEY", "PRIVATEKEY", "AUTHTOKEN",  "AUTHKEY", "ACCESSTOKEN"};
+constexpr std::array<std::string_view, 12> kAlways = {
+    "PASSWORD",  "PASSWD",     "PASSPHRASE", "SECRET",  "CREDENTIAL",  "APIKEY",
+    "ACCESSKEY", "PRIVATEKEY", "AUTHTOKEN",  "AUTHKEY", "ACCESSTOKEN", "CONNECTIONSTRING"};
 constexpr std::array<std::string_view, 7> kAlone = {"TOKEN",   "PASS",   "JWT",          "BEARER",
                                                     "SSHPASS", "COOKIE", "AUTHORIZATION"};
 /// With something in front of them: PWD is a folder.
@@ -60,12 +60,25 @@ constexpr std::array<std::string_view, 34> kKeyOf = {
     "WANDB",      "HF",      "AWS",     "AZURE",   "GCP",     "GOOGLE", "COMET",
     "NEPTUNE",    "MLFLOW",  "NGC",     "SLACK",   "GITHUB",  "GITLAB"};
 
+// "hubToken" and "AccountKey" as hub_token and account_key.
+void part_last_word(std::vector<std::string>& words) {
+    for (const std::string_view end : {"TOKEN", "KEY"}) {
+        std::string& last = words.back();
+        if (last.size() <= end.size() || !last.ends_with(end))
+            continue;
+        last.resize(last.size() - end.size());
+        words.emplace_back(end);
+        return;
+    }
+}
+
 }  // namespace
 
 bool names_secret(std::string_view name) {
     if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos)
         name.remove_prefix(dot + 1);
-    const std::vector<std::string> words = words_of(name);
+    std::vector<std::string> words = words_of(name);
+    part_last_word(words);
     const std::string& last = words.back();
     if (is_one_of(last, kAboutSecrets))
         return false;

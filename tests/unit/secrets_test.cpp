@@ -36,7 +36,11 @@ TEST_CASE("names of secrets") {
                              "X-Amz-Signature",
                              "apiKey",
                              "REDIS_PASS",
-                             "GITHUB_PAT"})
+                             "GITHUB_PAT",
+                             "hubToken",
+                             "AccountKey",
+                             "model.wandbKey",
+                             "AZURE_STORAGE_CONNECTION_STRING"})
         CHECK_MESSAGE(names_secret(name), name);
     for (const char* name : {"",
                              "PATH",
@@ -56,6 +60,9 @@ TEST_CASE("names of secrets") {
                              "BYPASS",
                              "COMPASS",
                              "MONKEY",
+                             "hotkey",
+                             "padToken",
+                             "tokenizer",
                              "AUTHOR",
                              "NCCL_DEBUG",
                              "MASTER_ADDR",
