@@ -1,6 +1,7 @@
 #include "nccl_env/compute_hcas.hpp"
 
 #include "base/text.hpp"
+#include "nccl_env/kinds_of_hcas.hpp"
 #include "topology/path_class.hpp"
 
 #include <fmt/format.h>
@@ -234,6 +235,8 @@ ComputeHcas choose_compute_hcas(const NodeTopology& topology) {
             "{} ports of HCAs are for computing and NCCL takes {}: name the ones it shall use in "
             "NCCL_IB_HCA, with a leading =",
             chosen.ports.size(), kMostNcclPorts));
+    if (std::string question = ask_about_odd_hcas(topology, chosen.hcas); !question.empty())
+        chosen.warnings.push_back(std::move(question));
     check_names(topology, chosen);
     return chosen;
 }
