@@ -64,20 +64,14 @@ void check_usable(PortView& view, bool interfaces_known) {
         return refuse("its network interface is in another network namespace", false);
 }
 
-PathClass nearest_gpu(const NodeTopology& topology, const Hca& hca) {
-    PathClass best = PathClass::unknown;
-    for (const Gpu& gpu : topology.gpus)
-        best = std::min(best, path_between(topology, gpu, hca));
-    return best;
-}
-
 // True if the PCI tree told which ones are for computing.
 bool keep_near_ones(const NodeTopology& topology, PortViews& ports) {
+    const Paths machine(topology);
     std::map<const Hca*, PathClass> paths;
     bool any = false;
     for (const PortView* view : staying(ports)) {
         const PathClass path =
-            paths.try_emplace(view->hca, nearest_gpu(topology, *view->hca)).first->second;
+            paths.try_emplace(view->hca, machine.nearest_gpu(*view->hca)).first->second;
         any |= path <= PathClass::pxb;
     }
     if (!any)

@@ -31,10 +31,8 @@ std::string kind_of(const Hca& hca) {
     return join(words, ", ");
 }
 
-std::string path_kind_of(const NodeTopology& topology, const Hca& hca) {
-    PathClass best = PathClass::unknown;
-    for (const Gpu& gpu : topology.gpus)
-        best = std::min(best, path_between(topology, gpu, hca));
+std::string path_kind_of(const Paths& paths, const Hca& hca) {
+    const PathClass best = paths.nearest_gpu(hca);
     return best == PathClass::unknown ? "" : std::string(path_class_name(best));
 }
 
@@ -93,10 +91,11 @@ std::string ask_about_odd_hcas(const NodeTopology& topology, const Hcas& hcas) {
     const std::size_t gpus = topology.gpus.size();
     if (gpus == 0 || hcas.size() < 3)
         return {};
+    const Paths paths(topology);
     std::map<std::string, Hcas> by_kind, by_path;
     for (const Hca* hca : hcas) {
         by_kind[kind_of(*hca)].push_back(hca);
-        by_path[path_kind_of(topology, *hca)].push_back(hca);
+        by_path[path_kind_of(paths, *hca)].push_back(hca);
     }
     Split split = split_by(by_kind);
     if (split.others.empty() && !fits_gpus(hcas, gpus)) {

@@ -1,6 +1,7 @@
 #include "topology/capture_parts.hpp"
 
 #include "topology/natural_order.hpp"
+#include "topology/printable.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -15,7 +16,7 @@ namespace autolaunch::launcher {
 void refuse_capture(const std::string& file, int line, const std::string& what,
                     const std::string& hint) {
     const std::string where = line > 0 ? fmt::format("{}:{}", file, line) : file;
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", where, what), hint);
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", where, printable(what)), hint);
 }
 
 std::string sysfs_bdf(std::string_view address) {

@@ -1,5 +1,6 @@
 #include "topology/hwloc_topology.hpp"
 
+#include "base/unique_fd.hpp"
 #include "topology/capture_parts.hpp"
 #include "topology/cpu_sets.hpp"
 #include "topology/hwloc_parts.hpp"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -318,11 +320,50 @@ void try_in_child(const std::string& xml_path) {
         "save it again: lstopo --whole-system file.xml");
 }
 
+/// What hwloc and libxml print of a file is no sentence of ours. Nothing else writes meanwhile:
+/// captures are read before threads are started.
+class QuietStderr {
+public:
+    QuietStderr() : kept_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+        const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+        if (kept_ && nowhere)
+            ::dup2(nowhere.get(), STDERR_FILENO);
+    }
+    ~QuietStderr() {
+        if (kept_)
+            ::dup2(kept_.get(), STDERR_FILENO);
+    }
+    QuietStderr(const QuietStderr&) = delete;
+    QuietStderr& operator=(const QuietStderr&) = delete;
+
+private:
+    UniqueFd kept_;
+};
+
+NodeTopology read_whole(const std::string& xml_path) {
+    try_in_child(xml_path);
+    const QuietStderr quiet;
+    return convert(xml_path);
+}
+
 }  // namespace
 
+// hwloc's plugins look at the machine it runs on, which nobody wants here, and take longer than all
+// the rest. Its own XML parser reads what lstopo writes; libxml, which is a plugin, reads all of
+// XML.
 NodeTopology read_hwloc_topology(const std::string& xml_path) {
-    try_in_child(xml_path);
-    return convert(xml_path);
+    constexpr const char* kPlugins = "HWLOC_PLUGINS_PATH";
+    if (std::getenv(kPlugins) != nullptr)
+        return read_whole(xml_path);
+    ::setenv(kPlugins, "/nonexistent", 1);
+    try {
+        NodeTopology topology = read_whole(xml_path);
+        ::unsetenv(kPlugins);
+        return topology;
+    } catch (const Error&) {
+        ::unsetenv(kPlugins);
+        return read_whole(xml_path);
+    }
 }
 
 }  // namespace autolaunch::launcher

@@ -4,6 +4,7 @@
 #include "base/hostname.hpp"
 #include "topology/natural_order.hpp"
 #include "topology/odd_places.hpp"
+#include "topology/printable.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 
@@ -94,6 +95,7 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
         note_odd_places(topology, [&](int node) {
             return distances_between(system_nodes, node, topology.numa_nodes);
         });
+    make_printable(topology);  // models and firmware's words come from devices
     return topology;
 }
 
