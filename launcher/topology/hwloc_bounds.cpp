@@ -6,6 +6,7 @@
 #include "topology/printable.hpp"
 
 #include <fmt/format.h>
+#include <hwloc.h>
 
 #include <cstddef>
 #include <string_view>
@@ -13,6 +14,7 @@
 namespace autolaunch::launcher {
 namespace {
 
+constexpr long long kMostVersion = HWLOC_API_VERSION >> 16;
 constexpr long long kMostNumaNodes = 65536, kMostMatrix = 4096;
 constexpr std::size_t kMostObjects = 65536, kMostPciDevices = 8192;
 constexpr std::size_t kLongestSet = kMostNumaNodes / 32 * 11;  // "0x00000000," for 32 of them
@@ -78,6 +80,15 @@ private:
 }  // namespace
 
 void check_hwloc_bounds(const XmlElement& root, const std::string& file) {
+    const std::string* version = root.find("version");
+    long long major = 0;
+    if (version != nullptr && parse_integer(version->substr(0, version->find('.')), major) &&
+        major > kMostVersion)
+        refuse_capture(file, root.line,
+                       fmt::format("it is of hwloc {}, and versions up to {} are read",
+                                   printable(*version), kMostVersion),
+                       "save it there in the older form: lstopo --whole-system "
+                       "--export-xml-flags v2 file.xml");
     Bounds(file).look_at(root);
 }
 

@@ -271,6 +271,8 @@ NodeTopology convert(const std::string& xml_path) {
         node.distances = node_distances(topology, node.index, result.numa_nodes);
 
     read_cores(topology, NodeFinder(topology, all, result.numa_nodes), result);
+    if (result.cores.empty() && !result.allowed_cpus.empty())
+        count_cpus_as_cores(result);
     std::set<int> packages;
     for (const Core& core : result.cores)
         packages.insert(core.package);

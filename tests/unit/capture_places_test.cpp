@@ -160,3 +160,19 @@ TEST_CASE("live: offline CPUs, closed sockets, memory alone") {
     check_has(text, "GPU 0 is on NUMA node 2, which no rank is placed on: node 1 is the only one");
     CHECK(read_local_topology(system.options({2})).unusable_cpus.empty());  // no launch pays for it
 }
+
+TEST_CASE("hwloc: a file that tells hardware threads alone has CPUs, and no cores") {
+    FakeSystem folder;
+    std::string text = machine({{0, 0x0f, 1 << 20}}, 0x0f, 0x1);
+    for (std::size_t at; (at = text.find("<object type=\"Core\"")) != text.npos;)
+        text.erase(at, text.find('>', at) + 1 - at);
+    for (std::size_t at; (at = text.find("</object></object><object type=\"PU\"")) != text.npos;)
+        text.erase(at, 9);
+    for (std::size_t at; (at = text.find("/></object><object type=\"PU\"")) != text.npos;)
+        text.erase(at + 2, 9);
+    text.erase(text.find("</object>"), 9);
+    const NodeTopology topology = read(folder, text);
+    CHECK_FALSE(topology.cores_are_told);
+    CHECK(topology.cores.size() == 4);
+    check_has(topology_text(topology), "1 NUMA node · 4 CPUs");
+}
