@@ -31,6 +31,11 @@ public:
             if (name.ends_with("cpuset") || name.ends_with("nodeset"))
                 check_set(element, name, value);
         check_number(element, "nbobjs", kMostMatrix);
+        // hwloc takes what it does not understand for 0000:00:00.0.
+        const std::string* address = element.find("pci_busid");
+        if (address != nullptr && !is_pci_address(sysfs_bdf(*address)))
+            refuse(element,
+                   fmt::format("pci_busid '{:.40}' is no PCI address", printable(*address)));
         for (const XmlElement& child : element.children)
             look_at(child);
     }

@@ -147,6 +147,8 @@ TEST_CASE("numbers that would take all memory are refused, with the line") {
               .find("cpuset has more than") != std::string::npos);
     CHECK(said("value=\"madeup\"", "value=\"" + std::string(70'000, 'x') + "\"")
               .find("an attribute is longer than 64 KiB") != std::string::npos);
+    CHECK(said("pci_busid=\"0000:13:00.0\"", "pci_busid=\"zz\"")
+              .find("pci_busid 'zz' is no PCI address") != std::string::npos);
     CHECK(said("<topology version=\"2.0\">", "<topology version=\"9.0\">")
               .find("it is of hwloc 9.0, and versions up to") != std::string::npos);
     std::string gpus;
