@@ -71,9 +71,10 @@ int distance_to(const NodeTopology& topology, std::optional<int> node,
     return kUnknownDistance;
 }
 
-Merit merit_for_gpu(const NodeTopology& topology, const Gpu& gpu, const Hca& hca) {
+Merit merit_for_gpu(const NodeTopology& topology, const Paths& paths, const Gpu& gpu,
+                    const Hca& hca) {
     const bool together = gpu.numa_node && gpu.numa_node == hca.numa_node;
-    return {path_between(topology, gpu, hca),
+    return {paths.between(gpu, hca),
             together ? 0 : distance_to(topology, hca.numa_node, gpu.node_distances), -rate_of(hca)};
 }
 
@@ -163,10 +164,11 @@ GpuKey key_of(const Gpu& gpu) {
 
 /// GPUs that have less to choose from choose first.
 std::map<GpuKey, HcaPairing> pair_gpus(const NodeTopology& topology, const std::vector<int>& hcas) {
+    const Paths paths(topology);
     std::map<GpuKey, Best> best_of_gpu;
     for (const Gpu& gpu : topology.gpus)
         best_of_gpu.emplace(key_of(gpu), best_of(hcas, [&](int hca) {
-                                return merit_for_gpu(topology, gpu,
+                                return merit_for_gpu(topology, paths, gpu,
                                                      topology.hcas[static_cast<std::size_t>(hca)]);
                             }));
     std::vector<const std::pair<const GpuKey, Best>*> order;
@@ -230,6 +232,7 @@ std::vector<std::optional<HcaPairing>> pair_hcas(const NodeTopology& topology,
 std::vector<std::string> describe_dead_hcas(
     const NodeTopology& topology, const std::vector<HcaSeeker>& seekers,
     const std::vector<std::optional<HcaPairing>>& pairings) {
+    const Paths paths(topology);
     std::vector<std::string> sentences;
     for (const Hca& hca : topology.hcas) {
         if (is_usable(hca))
@@ -239,7 +242,7 @@ std::vector<std::string> describe_dead_hcas(
             if (!seekers[i].gpu)
                 continue;
             const Gpu& gpu = topology.gpus[static_cast<std::size_t>(*seekers[i].gpu)];
-            const PathClass path = path_between(topology, gpu, hca);
+            const PathClass path = paths.between(gpu, hca);
             if (path <= PathClass::node && (!pairings[i] || path < pairings[i]->path))
                 gpus.push_back(std::to_string(gpu.index));
         }

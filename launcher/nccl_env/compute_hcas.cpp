@@ -1,6 +1,7 @@
 #include "nccl_env/compute_hcas.hpp"
 
 #include "base/text.hpp"
+#include "nccl_env/kinds_of_hcas.hpp"
 #include "topology/path_class.hpp"
 
 #include <fmt/format.h>
@@ -63,20 +64,14 @@ void check_usable(PortView& view, bool interfaces_known) {
         return refuse("its network interface is in another network namespace", false);
 }
 
-PathClass nearest_gpu(const NodeTopology& topology, const Hca& hca) {
-    PathClass best = PathClass::unknown;
-    for (const Gpu& gpu : topology.gpus)
-        best = std::min(best, path_between(topology, gpu, hca));
-    return best;
-}
-
 // True if the PCI tree told which ones are for computing.
 bool keep_near_ones(const NodeTopology& topology, PortViews& ports) {
+    const Paths machine(topology);
     std::map<const Hca*, PathClass> paths;
     bool any = false;
     for (const PortView* view : staying(ports)) {
         const PathClass path =
-            paths.try_emplace(view->hca, nearest_gpu(topology, *view->hca)).first->second;
+            paths.try_emplace(view->hca, machine.nearest_gpu(*view->hca)).first->second;
         any |= path <= PathClass::pxb;
     }
     if (!any)
@@ -234,6 +229,8 @@ ComputeHcas choose_compute_hcas(const NodeTopology& topology) {
             "{} ports of HCAs are for computing and NCCL takes {}: name the ones it shall use in "
             "NCCL_IB_HCA, with a leading =",
             chosen.ports.size(), kMostNcclPorts));
+    if (std::string question = ask_about_odd_hcas(topology, chosen.hcas); !question.empty())
+        chosen.warnings.push_back(std::move(question));
     check_names(topology, chosen);
     return chosen;
 }

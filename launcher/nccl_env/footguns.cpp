@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "nccl_env/gid_choice.hpp"
+#include "nccl_env/hca_filter.hpp"
 #include "nccl_env/nccl_settings.hpp"
 
 #include <fmt/format.h>
@@ -29,29 +30,6 @@ std::size_t count_active(const std::vector<Hca>& hcas) {
     }));
 }
 
-// NCCL's list syntax: "^" excludes, "=" matches whole names instead of prefixes.
-struct NameFilter {
-    bool excludes = false, exact = false;
-    std::vector<std::string> names;
-};
-
-NameFilter parse_filter(std::string_view text) {
-    NameFilter filter;
-    filter.excludes = text.starts_with('^');
-    if (filter.excludes)
-        text.remove_prefix(1);
-    filter.exact = text.starts_with('=');
-    if (filter.exact)
-        text.remove_prefix(1);
-    for (const std::string& part : split(text, ',')) {
-        const std::string name(
-            trim(std::string_view(part).substr(0, part.find(':'))));  // a port may follow
-        if (!name.empty())
-            filter.names.push_back(name);
-    }
-    return filter;
-}
-
 std::optional<std::string> ib_disabled(const Scene& here) {
     const auto* value = find_setting(here.settings, "NCCL_IB_DISABLE");
     const std::size_t active = count_active(here.topology.hcas);
@@ -61,46 +39,16 @@ std::optional<std::string> ib_disabled(const Scene& here) {
                        *value, active, active == 1 ? "HCA is" : "HCAs are");
 }
 
-std::optional<std::string> ib_hca_prefix(const Scene& here) {
-    const auto* value = find_setting(here.settings, "NCCL_IB_HCA");
-    if (!value)
-        return std::nullopt;
-    const NameFilter filter = parse_filter(*value);
-    if (filter.names.size() > kMostNcclPorts)
-        return fmt::format("NCCL_IB_HCA names {} HCAs and NCCL takes {}: name fewer",
-                           filter.names.size(), kMostNcclPorts);
-    if (filter.exact)
-        return std::nullopt;
-    for (const std::string& name : filter.names) {
-        for (const Hca& hca : here.topology.hcas) {
-            const bool meant =
-                std::find(filter.names.begin(), filter.names.end(), hca.name) != filter.names.end();
-            if (hca.name == name || meant || !hca.name.starts_with(name))
-                continue;
-            const bool is_whole_name =
-                std::any_of(here.topology.hcas.begin(), here.topology.hcas.end(),
-                            [&](const Hca& other) { return other.name == name; });
-            if (!is_whole_name)
-                continue;  // "mlx5" is meant as a prefix
-            return fmt::format("NCCL_IB_HCA={}: {} also matches {}; write ={} for whole names",
-                               *value, name, hca.name, value->substr(filter.excludes ? 1 : 0));
-        }
-    }
-    return std::nullopt;
-}
-
 std::optional<std::string> missing_interface(const Scene& here) {
     const auto* value = find_setting(here.settings, "NCCL_SOCKET_IFNAME");
     if (!value)
         return std::nullopt;
-    const NameFilter filter = parse_filter(*value);
-    if (filter.excludes || here.topology.network_interfaces.empty() || filter.names.empty())
+    const NameFilter filter = parse_name_filter(*value);
+    if (filter.excludes || here.topology.network_interfaces.empty() || filter.entries.empty())
         return std::nullopt;
-    for (const std::string& name : filter.names) {
-        for (const NetworkInterface& interface : here.topology.network_interfaces)
-            if (filter.exact ? interface.name == name : interface.name.starts_with(name))
-                return std::nullopt;
-    }
+    for (const NetworkInterface& interface : here.topology.network_interfaces)
+        if (filter.takes(interface.name))
+            return std::nullopt;
     std::vector<std::string> names;
     for (const NetworkInterface& interface : here.topology.network_interfaces)
         names.push_back(interface.name);
@@ -111,25 +59,6 @@ std::optional<std::string> missing_interface(const Scene& here) {
 bool is_level(const std::string& value, const char* name, long long legacy) {
     return value == name ||
            (std::isdigit(static_cast<unsigned char>(value[0])) && number_of(value) >= legacy);
-}
-
-std::optional<std::string> unknown_hcas(const Scene& here) {
-    const auto* value = find_setting(here.settings, "NCCL_IB_HCA");
-    if (!value || here.topology.hcas.empty())
-        return std::nullopt;
-    const NameFilter filter = parse_filter(*value);
-    if (filter.excludes || filter.names.empty())
-        return std::nullopt;
-    std::vector<std::string> names;
-    for (const Hca& hca : here.topology.hcas) {
-        names.push_back(hca.name);
-        for (const std::string& name : filter.names)
-            if (filter.exact ? hca.name == name : hca.name.starts_with(name))
-                return std::nullopt;
-    }
-    return fmt::format(
-        "NCCL_IB_HCA={}: no such HCA here, NCCL will use sockets; name some of {}, or unset it",
-        *value, join(names, ", "));
 }
 
 std::optional<std::string> gdr_everywhere(const Scene& here) {
@@ -241,8 +170,10 @@ std::vector<std::string> find_nccl_footguns(const NodeTopology& topology,
                                             const EnvironmentMap& settings) {
     std::vector<std::string> warnings;
     const Scene here{topology, compute, settings};
-    for (const auto check : {ib_disabled, ib_hca_prefix, unknown_hcas, missing_interface,
-                             gdr_everywhere, gid_index, dmabuf_disabled, fused_functions})
+    if (const auto* value = find_setting(settings, "NCCL_IB_HCA"))
+        warnings = check_hca_filter(topology, compute, *value);
+    for (const auto check : {ib_disabled, missing_interface, gdr_everywhere, gid_index,
+                             dmabuf_disabled, fused_functions})
         if (auto warning = check(here))
             warnings.push_back(std::move(*warning));
     for (const Leftover& leftover : kLeftovers) {

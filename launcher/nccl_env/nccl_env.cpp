@@ -1,8 +1,11 @@
 #include "nccl_env/nccl_env.hpp"
 
+#include "base/text.hpp"
 #include "nccl_env/compute_hcas.hpp"
 #include "nccl_env/footguns.hpp"
 #include "nccl_env/gid_choice.hpp"
+#include "nccl_env/hca_filter.hpp"
+#include "nccl_env/nccl_settings.hpp"
 #include "nccl_env/nccl_variables.hpp"
 #include "nccl_env/port_checks.hpp"
 #include "nccl_env/roce_addresses.hpp"
@@ -182,6 +185,48 @@ void tell_what_is_left(const Situation& here, NcclEnvironment& decided) {
     }
 }
 
+// The user's list, where it takes any, else ours.
+std::vector<std::string> hcas_in_use(const Situation& here) {
+    std::vector<std::string> names;
+    if (const auto* value = find_setting(here.settings, "NCCL_IB_HCA"))
+        names = hcas_taken(here.inputs.topology, *value);
+    if (names.empty())
+        for (const Hca* hca : here.compute.hcas)
+            names.push_back(hca->name);
+    return names;
+}
+
+// Interfaces over which this node could reach the head.
+std::vector<std::string> possible_interfaces(const NodeTopology& topology) {
+    std::vector<std::string> names;
+    for (const NetworkInterface& interface : topology.network_interfaces) {
+        const bool has_address = topology.source != kThisMachine || !interface.addresses.empty();
+        if (interface.is_running && has_address && interface.name != "lo")
+            names.push_back(interface.name);
+    }
+    return names;
+}
+
+// Both are one rule's: the interface that has the address by which this node reaches the head.
+void tell_what_waits(const Situation& here, NcclEnvironment& decided) {
+    if (here.inputs.node_count < 2 || !here.inputs.rendezvous_interface.empty())
+        return;
+    constexpr std::size_t kShown = 6;
+    const auto names = possible_interfaces(here.inputs.topology);
+    for (const auto& [name, sign] :
+         {std::pair{"NCCL_SOCKET_IFNAME", "="}, {"GLOO_SOCKET_IFNAME", ""}}) {
+        if (here.settings.contains(name) || is_left(decided, name))
+            continue;
+        VariableChoice choice{name, "at start",
+                              "the interface that reaches the head, on each node its own", "rule"};
+        if (names.size() == 1)
+            choice.value = fmt::format("{}{} at start", sign, names.front());
+        else if (!names.empty() && names.size() <= kShown)
+            choice.reason += ": here one of " + join(names, ", ");
+        decided.at_start.push_back(std::move(choice));
+    }
+}
+
 }  // namespace
 
 NcclEnvironment decide_nccl_environment(const NcclInputs& inputs) {
@@ -189,16 +234,16 @@ NcclEnvironment decide_nccl_environment(const NcclInputs& inputs) {
     if (!inputs.has_gpus || inputs.topology.gpus.empty())
         return decided;
     const ComputeHcas compute = choose_compute_hcas(inputs.topology);
-    for (const Hca* hca : compute.hcas)
-        decided.compute_hcas.push_back(hca->name);
     decided.excluded_hcas = compute.excluded;
 
     Situation here{inputs, compute, inputs.found};
     for (const VariableChoice& setting : inputs.conf.settings)
         here.settings.try_emplace(setting.name, setting.value);
+    decided.compute_hcas = hcas_in_use(here);
     decided.warnings = find_nccl_footguns(inputs.topology, compute, here.settings);
     decided.warnings.insert(decided.warnings.end(), inputs.conf.warnings.begin(),
                             inputs.conf.warnings.end());
+    decided.warnings.insert(decided.warnings.end(), inputs.warnings.begin(), inputs.warnings.end());
     if (!here.settings.contains("NCCL_IB_HCA"))
         decided.warnings.insert(decided.warnings.end(), compute.warnings.begin(),
                                 compute.warnings.end());
@@ -211,6 +256,7 @@ NcclEnvironment decide_nccl_environment(const NcclInputs& inputs) {
             use_profile(*inputs.profile, here, decided);
         use_rules(here, decided);
         tell_what_is_left(here, decided);
+        tell_what_waits(here, decided);
     }
     for (std::string& warning : check_compute_ports(compute, here.settings))
         decided.warnings.push_back(std::move(warning));

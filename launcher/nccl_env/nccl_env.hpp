@@ -34,6 +34,7 @@ struct NcclInputs {
     /// The interface that reaches the other nodes, as the control connection uses it; empty: one
     /// node, or not known yet.
     std::string rendezvous_interface = {};
+    std::vector<std::string> warnings = {};  ///< of what was read at the edge
     bool rendezvous_is_ipv6_only = false;
     bool has_gpus = true;  ///< usable ones
     bool manage = true;    ///< false: nothing is set, only what was found is looked at
@@ -50,6 +51,9 @@ struct NcclEnvironment {
     std::string profile;  ///< the name of the one in use; empty: none
     std::vector<VariableChoice>
         excluded_hcas;  ///< name is the HCA's, reason why it is not for computing
+    /// What a start on several nodes will set, whose value is known once they have met: name, what
+    /// is known of the value, and by which rule.
+    std::vector<VariableChoice> at_start;
 };
 
 /// Pure. The rules and their reasons are in docs/nccl.md.

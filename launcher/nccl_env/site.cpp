@@ -39,6 +39,32 @@ std::string lower(std::string text) {
     return text;
 }
 
+struct NamedDevice {
+    std::string bdf, pci_class;
+};
+
+// All but bridges: those of virtual machines' files are made up.
+std::vector<NamedDevice> devices_in(std::string_view xml) {
+    constexpr std::string_view kTag = "<pci ";
+    std::vector<NamedDevice> devices;
+    for (auto at = xml.find(kTag); at != std::string_view::npos; at = xml.find(kTag, at + 1)) {
+        const auto tag = xml.substr(at, xml.find('>', at) - at);
+        NamedDevice device{lower(attribute(tag, "busid")), lower(attribute(tag, "class"))};
+        if (!device.pci_class.starts_with("0x0604"))
+            devices.push_back(std::move(device));
+    }
+    return devices;
+}
+
+std::set<std::string> addresses_of(const NodeTopology& topology) {
+    std::set<std::string> addresses;
+    for (const Gpu& gpu : topology.gpus)
+        addresses.insert(gpu.bdf);
+    for (const Hca& hca : topology.hcas)
+        addresses.insert(hca.bdf);
+    return addresses;
+}
+
 bool has_roce(const NodeTopology& topology) {
     const ComputeHcas compute = choose_compute_hcas(topology);
     return std::any_of(compute.ports.begin(), compute.ports.end(),
@@ -78,24 +104,29 @@ const ProfileFile* matching_profile(const std::vector<ProfileFile>& profiles,
 }
 
 bool topology_file_fits(std::string_view xml, const NodeTopology& topology) {
-    constexpr std::string_view kTag = "<pci ";
-    std::set<std::string> present;
-    for (const Gpu& gpu : topology.gpus)
-        present.insert(gpu.bdf);
-    for (const Hca& hca : topology.hcas)
-        present.insert(hca.bdf);
+    const std::set<std::string> present = addresses_of(topology);
     std::set<std::string> named;
-    for (auto at = xml.find(kTag); at != std::string_view::npos; at = xml.find(kTag, at + 1)) {
-        const auto tag = xml.substr(at, xml.find('>', at) - at);
-        if (attribute(tag, "class").starts_with("0x0604"))
-            continue;
-        const std::string bdf = lower(attribute(tag, "busid"));
-        if (!present.contains(bdf))
+    for (const NamedDevice& device : devices_in(xml)) {
+        if (!present.contains(device.bdf))
             return false;
-        named.insert(bdf);
+        named.insert(device.bdf);
     }
     return !named.empty() && std::all_of(topology.gpus.begin(), topology.gpus.end(),
                                          [&](const Gpu& gpu) { return named.contains(gpu.bdf); });
+}
+
+std::string topology_file_stranger(std::string_view xml, const NodeTopology& topology) {
+    std::set<std::string> present = addresses_of(topology);
+    for (const NetworkInterface& interface : topology.network_interfaces)
+        present.insert(interface.bdf);
+    for (const NamedDevice& device : devices_in(xml)) {
+        const bool is_gpu =
+            device.pci_class.starts_with("0x03") || device.pci_class.starts_with("0x12");
+        const bool is_nic = device.pci_class.starts_with("0x02") && !topology.hcas.empty();
+        if ((is_gpu || is_nic) && !present.contains(device.bdf))
+            return fmt::format("{} {}", is_gpu ? "the GPU" : "the NIC", device.bdf);
+    }
+    return {};
 }
 
 NcclProfile to_nccl_profile(const ProfileFile& file, const NodeTopology& topology,

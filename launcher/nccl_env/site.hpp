@@ -26,6 +26,10 @@ const ProfileFile* matching_profile(const std::vector<ProfileFile>& profiles,
 /// machines' files are made up.
 bool topology_file_fits(std::string_view xml, const NodeTopology& topology);
 
+/// What an NCCL topology file names and this machine has not: it is of another one. Empty: it may
+/// be this one's. Devices that a file leaves out NCCL finds by itself. Pure.
+std::string topology_file_stranger(std::string_view xml, const NodeTopology& topology);
+
 /// A profile's file as decisions take it. `topology_file`: the one that fits, or empty.
 NcclProfile to_nccl_profile(const ProfileFile& file, const NodeTopology& topology,
                             const std::string& topology_file);

@@ -237,6 +237,7 @@ NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology,
                                          .profile = site.profile,
                                          .node_count = plan.node_count,
                                          .rendezvous_interface = site.rendezvous_interface,
+                                         .warnings = site.warnings,
                                          .rendezvous_is_ipv6_only = site.rendezvous_is_ipv6_only,
                                          .manage = plan.spec.nccl.manage});
     for (VariableChoice& kept : nccl.kept)

@@ -108,6 +108,7 @@ struct NcclSite {
     std::string rendezvous_interface =
         {};  ///< of this node, towards the head; empty: not known yet, or one node
     bool rendezvous_is_ipv6_only = false;
+    std::vector<std::string> warnings = {};  ///< of files that the user's settings name
 };
 
 /// What NCCL will find of the user's settings: the spec over `environment`.

@@ -85,6 +85,7 @@ void put_nccl(JsonText& json, const NcclEnvironment& nccl) {
         json.member("set", [&] { put_choices(json, nccl.set); });
         json.member("kept", [&] { put_choices(json, nccl.kept); });
         json.member("left", [&] { put_choices(json, nccl.left); });
+        json.member("at_start", [&] { put_choices(json, nccl.at_start); });
         json.member("compute_hcas", nccl.compute_hcas);
         json.member("excluded_hcas", [&] { put_excluded(json, nccl.excluded_hcas); });
         json.member("warnings", nccl.warnings);

@@ -85,17 +85,6 @@ std::string ranks_section(const LaunchPlan& plan) {
     return format_rows(rows, "  ");
 }
 
-// The interface is known once the nodes have met; a plan without a run has none yet.
-bool awaits_interface(const LaunchPlan& plan) {
-    if (plan.node_count < 2 || plan.gpu_count == 0 || !plan.spec.nccl.manage)
-        return false;
-    for (const auto* list : {&plan.nccl.set, &plan.nccl.kept})
-        for (const VariableChoice& choice : *list)
-            if (choice.name == "NCCL_SOCKET_IFNAME")
-                return false;
-    return true;
-}
-
 // A variable that has one value for all ranks is one row; one that counts with the ranks is one row
 // with its range.
 std::string environment_section(const LaunchPlan& plan) {
@@ -113,9 +102,8 @@ std::string environment_section(const LaunchPlan& plan) {
         rows.push_back({choice.name, shown, choice.reason});
     }
     rows.push_back({"MASTER_ADDR, MASTER_PORT", "at start", "a socket that listens already"});
-    if (awaits_interface(plan))
-        rows.push_back({"NCCL_SOCKET_IFNAME", "at start",
-                        "the interface that reaches the head, on each node its own"});
+    for (const VariableChoice& choice : plan.nccl.at_start)
+        rows.push_back({choice.name, choice.value, choice.reason});
     rows.push_back({"AUTOLAUNCH_SOCKET", "at start", "the launcher's socket"});
     rows.push_back(
         {"AUTOLAUNCH_STORE_TOKEN", "at start", "a secret: what keys of autolaunch begin with"});
@@ -155,10 +143,16 @@ std::string nccl_section(const LaunchPlan& plan) {
         others.push_back({"hcas", join(nccl.compute_hcas, ", "), "for computing"});
     for (const VariableChoice& hca : nccl.excluded_hcas)
         others.push_back({"not used", hca.name, hca.reason});
+    // What somebody else sets is told one by one; NCCL's own defaults are nothing to read here.
+    std::vector<std::string> defaults;
     for (const VariableChoice& choice : nccl.left)
-        others.push_back({"left",
-                          choice.value.empty() ? choice.name : choice.name + ": " + choice.value,
-                          with_source(choice)});
+        if (choice.value.empty())
+            others.push_back({"left", choice.name, with_source(choice)});
+        else
+            defaults.push_back(choice.name);
+    if (!defaults.empty())
+        others.push_back({"left", fmt::format("{} more", defaults.size()),
+                          "often set, and NCCL's defaults are right here: --json names them"});
     return format_rows(rows, "  ") + format_rows(others, "  ");
 }
 

@@ -130,6 +130,23 @@ void take_granted(UsableGpus& usable, const NodeTopology& topology, const Alloca
     }
 }
 
+// A variable that somebody has set once hides GPUs from every job after it.
+void tell_hidden(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation,
+                 const std::vector<int>& candidates) {
+    const std::string& from = allocation.granted_gpus_from;
+    std::vector<std::string> hidden;
+    for (const int position : open_ones(topology, candidates))
+        if (std::find(usable.positions.begin(), usable.positions.end(), position) ==
+            usable.positions.end())
+            hidden.push_back(gpu_at(topology, position).bdf);
+    if (hidden.empty() || !from.ends_with("_VISIBLE_DEVICES"))
+        return;
+    std::erase(hidden, "");
+    usable.notes.push_back(fmt::format(
+        "{} shows {} of {}{}", from, usable.positions.size(), count_text(candidates.size()),
+        hidden.empty() ? std::string() : ", and hides " + join(hidden, ", ")));
+}
+
 // A grant names what it gave; without one nobody else says why there are fewer.
 void take_open(UsableGpus& usable, const NodeTopology& topology,
                const std::vector<int>& candidates) {
@@ -196,6 +213,7 @@ UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& al
         take_open(usable, topology, candidates);
     } else {
         take_granted(usable, topology, allocation, candidates);
+        tell_hidden(usable, topology, allocation, candidates);
     }
     mask_parts(usable, topology);
     if (!usable.mask_each)

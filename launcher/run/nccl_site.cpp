@@ -77,6 +77,36 @@ std::map<std::string, std::string> with_fabric(std::map<std::string, std::string
     return identity;
 }
 
+// NCCL_TOPO_FILE is the user's word, and NCCL takes the file's word for the machine.
+void check_topology_file(const EnvironmentMap& settings, const NcclConf& conf,
+                         const NodeTopology& topology, const std::string& root, NcclSite& site) {
+    constexpr const char* kName = "NCCL_TOPO_FILE";
+    std::string path;
+    for (const VariableChoice& setting : conf.settings)
+        if (setting.name == kName)
+            path = setting.value;
+    if (const auto own = settings.find(kName); own != settings.end())
+        path = own->second;
+    if (path.empty())
+        return;
+    const auto warn = [&](const std::string& what) {
+        site.warnings.push_back(fmt::format("{}={}: {}", kName, path, what));
+    };
+    const std::string here = root + path;
+    try {
+        if (!is_file(here) || file_bytes(here) > kMostBytes)
+            return warn("there is no such file here, or it is larger than 1 MiB; unset it");
+        const std::string stranger = topology_file_stranger(read_file(here), topology);
+        if (!stranger.empty())
+            warn(
+                fmt::format("it names {}, which is not here: it is of another machine, and NCCL "
+                            "fails or crawls with it; unset it",
+                            stranger));
+    } catch (const Error& cannot) {
+        warn(fmt::format("{}; unset it", cannot.what()));
+    }
+}
+
 NcclConfPlaces conf_places(const JobSpec& spec) {
     return {home_of_user(),
             absolute_path(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir)};
@@ -93,7 +123,9 @@ NcclSite read_nccl_site(const JobSpec& spec, const EnvironmentMap& environment,
             : choose_profile(spec.nccl.profile, with_fabric(read_machine_identity(), topology));
     if (topology.gpus.empty())
         return site;
-    site.conf = read_nccl_conf(settings_of_user(spec, environment), conf_places(spec));
+    const EnvironmentMap settings = settings_of_user(spec, environment);
+    site.conf = read_nccl_conf(settings, conf_places(spec));
+    check_topology_file(settings, site.conf, topology, "", site);
     if (profile)
         site.profile = to_nccl_profile(
             *profile, topology, fitting_topology_file(profile->topology_files.paths, topology));
@@ -113,7 +145,10 @@ SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& enviro
     const std::string root = is_folder(file) ? file : "";
     if (!root.empty() && path_exists(root + "/etc/nccl.conf"))
         places.system_file = root + "/etc/nccl.conf";
-    saved.site.conf = read_nccl_conf(settings_of_user(spec, environment), places);
+    const EnvironmentMap settings = settings_of_user(spec, environment);
+    saved.site.conf = read_nccl_conf(settings, places);
+    if (!root.empty())  // else nobody has the machine's files
+        check_topology_file(settings, saved.site.conf, topology, root, saved.site);
     if (spec.nccl.profile == "auto" && topology.identity.empty() && !profile && spec.nccl.manage)
         saved.notes.push_back(
             fmt::format("{} does not say what machine it is of: no profile is taken, name one as "

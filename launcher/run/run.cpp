@@ -7,6 +7,7 @@
 #include "base/hostname.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "input/job_input.hpp"
+#include "placement_watch/gpu_claims.hpp"
 #include "plan/job_shape.hpp"
 #include "pmi/mpi_linkage.hpp"
 #include "python_module/plan_python_module.hpp"
@@ -77,6 +78,18 @@ bool ignores_hangup() {
     return ::sigaction(SIGHUP, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
 }
 
+// A driver that hangs does not hold a start up for long: it is named, and the ranks will find out.
+constexpr auto kClaimsOfStart = std::chrono::seconds(1), kClaimsOfPlan = std::chrono::seconds(10);
+
+void add_gpu_claims(GpuClaimsInquiry& inquiry, std::chrono::milliseconds wait, LaunchPlan& plan) {
+    std::vector<GpuOfRank> planned;
+    for (const RankPlan& rank : plan.ranks)
+        if (rank.gpu)
+            planned.push_back({rank.rank, rank.binding.gpu.value_or(rank.gpu->index), *rank.gpu});
+    for (std::string& warning : inquiry.warnings(planned, wait))
+        plan.warnings.push_back(std::move(warning));
+}
+
 struct Prepared {
     LaunchPlan plan;
     RunDirectory run_dir;
@@ -134,6 +147,7 @@ Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec,
 LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const Allocation allocation = read_allocation(environment, hostname(), node_options(spec));
     const NodeTopology topology = read_local_topology();
+    GpuClaimsInquiry claims(topology);
     const JobShape shape = decide_shape(spec, allocation, topology);
     const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, current_folder(),
@@ -142,6 +156,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_output(plan, environment);
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
+    add_gpu_claims(claims, kClaimsOfPlan, plan);
     if (plan.uncompared_time_limit)
         plan.warnings.push_back(
             "slurm_config.time_limit is not compared with this job's, which Slurm says in the "
@@ -195,13 +210,15 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     if (!allocation.job_id.empty())
         origin.requeue = allocation.restart_count;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
+    GpuClaimsInquiry claims(topology);  // answered while the nodes meet
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
     if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
         return *unfit;
-    const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
+    auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
+    add_gpu_claims(claims, kClaimsOfStart, plan);
     ConsoleOptions console_options = ConsoleOptions::from_environment();
     console_options.secrets = plan.spec.secrets;
     console_options.ranks_write_bytes = !plan.spec.logging.prefix;

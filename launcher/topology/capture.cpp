@@ -8,6 +8,7 @@
 #include "topology/hwloc_topology.hpp"
 #include "topology/machine_identity.hpp"
 #include "topology/nccl_topology.hpp"
+#include "topology/printable.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/smi_topology.hpp"
 #include "topology/system_files.hpp"
@@ -18,6 +19,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -134,20 +136,28 @@ NodeTopology read_file_capture(const std::string& path) {
         return read_smi_topology(text, path);
     // What comes before the declaration would offend the parser, and lines must count from the
     // file's start.
-    const XmlElement root = parse_xml(text, path);
+    XmlElement root = parse_xml(text, path);
     if (root.name == "system")
         return read_nccl_topology(root, path);
-    if (root.name == "topology")
+    if (root.name == "topology") {
+        check_hwloc_bounds(root, path);
+        root = {};  // hwloc reads it again, in a process of its own
         return read_hwloc_topology(path);
-    refuse_capture(path, root.line, fmt::format("the XML is of <{:.40}>", root.name), kForms);
+    }
+    refuse_capture(path, root.line, fmt::format("the XML is of <{:.40}>", printable(root.name)),
+                   kForms);
 }
 
 }  // namespace
 
 NodeTopology read_capture(const std::string& path) try {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0 && errno == ELOOP)
+        refuse_capture(path, 0, "its links lead in a circle", "name the file or folder itself");
     NodeTopology topology = is_folder(path) ? read_folder(path) : read_file_capture(path);
     const fs::path named = fs::path(path).lexically_normal();
     topology.source = named.has_filename() ? named.filename() : named.parent_path().filename();
+    make_printable(topology);
     return topology;
 } catch (const SystemError& cannot) {
     refuse_capture(path, 0, cannot.what());

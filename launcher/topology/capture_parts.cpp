@@ -1,6 +1,7 @@
 #include "topology/capture_parts.hpp"
 
 #include "topology/natural_order.hpp"
+#include "topology/printable.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -15,7 +16,7 @@ namespace autolaunch::launcher {
 void refuse_capture(const std::string& file, int line, const std::string& what,
                     const std::string& hint) {
     const std::string where = line > 0 ? fmt::format("{}:{}", file, line) : file;
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", where, what), hint);
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", where, printable(what)), hint);
 }
 
 std::string sysfs_bdf(std::string_view address) {
@@ -64,7 +65,20 @@ void count_cpus_as_cores(NodeTopology& topology) {
         "OMP_NUM_THREADS from a guess");
 }
 
+namespace {
+
+// Amazon's NICs look like Ethernet ones in files; NCCL reaches them through its OFI plugin alone.
+void mark_efa(Hca& hca) {
+    if (!hca.pci_id.starts_with("1d0f:efa") && !hca.name.starts_with("efa_"))
+        return;
+    for (Hca::Port& port : hca.ports)
+        port.link_layer = "EFA";
+}
+
+}  // namespace
+
 void put_in_order(NodeTopology& topology) {
+    std::for_each(topology.hcas.begin(), topology.hcas.end(), mark_efa);
     std::stable_sort(topology.gpus.begin(), topology.gpus.end(),
                      [](const Gpu& a, const Gpu& b) { return a.bdf < b.bdf; });
     for (std::size_t i = 0; i < topology.gpus.size(); ++i)

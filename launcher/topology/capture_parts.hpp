@@ -9,6 +9,10 @@ namespace autolaunch::launcher {
 
 // What the readers of captures share. Private to this folder.
 
+/// What any machine has at the most: more is a broken file, or one that is meant to exhaust us.
+inline constexpr std::size_t kMostGpus = 512, kMostHcas = 1024;
+inline constexpr long long kMostCpus = 16384;
+
 /// Throws Error{invalid_argument} "FILE:LINE: WHAT"; line 0: the file as a whole.
 [[noreturn]] void refuse_capture(const std::string& file, int line, const std::string& what,
                                  const std::string& hint = {});

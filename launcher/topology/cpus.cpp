@@ -40,16 +40,6 @@ std::string cpu_folder(const TopologyOptions& options, int cpu) {
     return fmt::format("{}/devices/system/cpu/cpu{}", options.sysfs_root, cpu);
 }
 
-// core_cpus_list came with Linux 5.3; before, and still, the same list is called
-// thread_siblings_list.
-std::vector<int> read_siblings(const std::string& folder, int cpu) {
-    for (const char* name : {"core_cpus_list", "thread_siblings_list"}) {
-        if (auto siblings = read_list(folder + "/topology/" + name); siblings && !siblings->empty())
-            return *siblings;
-    }
-    return {cpu};
-}
-
 // Which cacheN/indexM is the level-3 cache; -1: none.
 int find_l3_index(const std::string& folder) {
     for (int index = 0; index < 10; ++index) {
@@ -127,6 +117,21 @@ std::uint64_t read_cache_bytes(const std::string& folder) {
 
 }  // namespace
 
+// core_cpus_list came with Linux 5.3; before, and still, the same list is called
+// thread_siblings_list.
+std::vector<int> read_siblings(const TopologyOptions& options, int cpu) {
+    const std::string folder = cpu_folder(options, cpu);
+    for (const char* name : {"core_cpus_list", "thread_siblings_list"}) {
+        if (auto siblings = read_list(folder + "/topology/" + name); siblings && !siblings->empty())
+            return *siblings;
+    }
+    return {cpu};
+}
+
+std::optional<std::vector<int>> read_package(const TopologyOptions& options, int cpu) {
+    return read_list(cpu_folder(options, cpu) + "/topology/core_siblings_list");
+}
+
 void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode>& system_nodes,
                 NodeTopology& topology) {
     const std::vector<int>& allowed_cpus = topology.allowed_cpus;
@@ -141,7 +146,7 @@ void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode
             continue;
         const std::string folder = cpu_folder(options, cpu);
         Core core;
-        core.cpus = intersect(read_siblings(folder, cpu), allowed_cpus);
+        core.cpus = intersect(read_siblings(options, cpu), allowed_cpus);
         // Each CPU goes to one core, also where the lists of siblings contradict each other.
         std::erase_if(core.cpus, [&](int sibling) { return done.contains(sibling); });
         if (!std::binary_search(core.cpus.begin(), core.cpus.end(), cpu))
@@ -149,8 +154,8 @@ void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode
         done.insert(core.cpus.begin(), core.cpus.end());
         core.numa_node = nodes.find(cpu);
 
-        const auto package = package_groups.find(
-            cpu, [&](int) { return read_list(folder + "/topology/core_siblings_list"); });
+        const auto package =
+            package_groups.find(cpu, [&](int) { return read_package(options, cpu); });
         core.package = package.value_or(0);
 
         std::optional<int> l3;

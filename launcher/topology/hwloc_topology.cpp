@@ -1,8 +1,10 @@
 #include "topology/hwloc_topology.hpp"
 
+#include "base/unique_fd.hpp"
 #include "topology/capture_parts.hpp"
 #include "topology/cpu_sets.hpp"
 #include "topology/hwloc_parts.hpp"
+#include "topology/odd_places.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -16,6 +18,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -98,10 +101,12 @@ Topology load(const std::string& xml_path) {
 }
 
 // Memory of GPUs, CXL and MCDRAM also shows as NUMA nodes, with the CPUs of the node beside it: of
-// nodes with the same CPUs the one with the lowest number is the ordinary memory.
-std::vector<NumaNode> all_numa_nodes(hwloc_topology_t topology) {
-    std::vector<NumaNode> nodes;
-    std::set<std::vector<int>> seen;
+// nodes with the same CPUs the one with the lowest number is the ordinary memory. What is none goes
+// to `others`. A node without memory is a place nevertheless: CPUs and devices are there.
+std::vector<NumaNode> all_numa_nodes(hwloc_topology_t topology,
+                                     std::vector<OtherNumaNode>& others) {
+    std::vector<NumaNode> nodes, ordinary;
+    std::map<std::vector<int>, int> seen;
     for (hwloc_obj_t object = nullptr;
          (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, object));) {
         NumaNode node;
@@ -109,19 +114,111 @@ std::vector<NumaNode> all_numa_nodes(hwloc_topology_t topology) {
         node.memory_bytes = object->attr->numanode.local_memory;
         node.cpus = numbers(object->cpuset);
         const bool gpu_memory = object->subtype && std::string_view(object->subtype) == "GPUMemory";
-        if (!gpu_memory && !node.cpus.empty() && node.memory_bytes > 0)
+        if (gpu_memory)
+            others.push_back({node.index, node.memory_bytes, {}, "memory of a GPU"});
+        else if (node.cpus.empty())
+            others.push_back({node.index, node.memory_bytes, {}, kMemoryAlone});
+        else
             nodes.push_back(std::move(node));
     }
-    std::sort(nodes.begin(), nodes.end(),
+    std::stable_sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) {
+        return std::pair(a.memory_bytes == 0, a.index) < std::pair(b.memory_bytes == 0, b.index);
+    });
+    for (NumaNode& node : nodes) {
+        const auto [first, is_new] = seen.emplace(node.cpus, node.index);
+        if (is_new)
+            ordinary.push_back(std::move(node));
+        else
+            others.push_back({node.index,
+                              node.memory_bytes,
+                              {},
+                              fmt::format("further memory of the CPUs of node {}", first->second)});
+    }
+    std::sort(ordinary.begin(), ordinary.end(),
               [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
-    nodes.erase(
-        std::remove_if(nodes.begin(), nodes.end(),
-                       [&](const NumaNode& node) { return !seen.insert(node.cpus).second; }),
-        nodes.end());
-    return nodes;
+    return ordinary;
 }
 
-void read_cores(hwloc_topology_t topology, NodeTopology& result) {
+std::vector<NumaNode> usable_nodes(hwloc_topology_t topology, const std::vector<NumaNode>& all,
+                                   NodeTopology& result) {
+    std::vector<NumaNode> usable;
+    const auto allowed_nodes = hwloc_topology_get_allowed_nodeset(topology);
+    for (NumaNode node : all) {
+        const std::size_t cpu_count = node.cpus.size();
+        node.cpus = intersect(node.cpus, result.allowed_cpus);
+        const bool may_have_memory =
+            hwloc_bitmap_isset(allowed_nodes, static_cast<unsigned>(node.index)) != 0;
+        const std::string why = why_no_rank_is_on(node, cpu_count, may_have_memory);
+        if (why.empty())
+            usable.push_back(std::move(node));
+        else
+            result.other_numa_nodes.push_back({node.index, node.memory_bytes, node.cpus, why});
+    }
+    std::sort(result.other_numa_nodes.begin(), result.other_numa_nodes.end(),
+              [](const auto& a, const auto& b) { return a.index < b.index; });
+    return usable;
+}
+
+// CPUs of a package, of those that `whole` says it has, that have no object are offline; those
+// that have one and are not allowed are closed to us.
+void read_unusable(hwloc_topology_t topology, NodeTopology& result) {
+    std::vector<int> told;
+    const auto add = [&](UnusableCpus::Why why, std::vector<int> cpus, std::optional<int> package,
+                         int cores) {
+        if (!cpus.empty())
+            result.unusable_cpus.push_back({why, std::move(cpus), package, {}, cores});
+    };
+    const auto look_at = [&](hwloc_obj_t object, std::optional<int> package) {
+        const std::vector<int> online = numbers(object->cpuset);
+        const std::vector<int> closed = without(without(online, result.allowed_cpus), told);
+        const std::vector<int> offline =
+            without(without(numbers(object->complete_cpuset), online), told);
+        int cores = 0;
+        for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_inside_cpuset_by_type(
+                                              topology, object->cpuset, HWLOC_OBJ_CORE, core));)
+            cores += is_subset(numbers(core->cpuset), closed) ? 1 : 0;
+        add(UnusableCpus::Why::not_allowed, closed, package, cores);
+        add(UnusableCpus::Why::offline, offline, package, 0);
+        told = unite(told, unite(closed, offline));
+    };
+    for (hwloc_obj_t object = nullptr;
+         (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object));)
+        look_at(object, static_cast<int>(object->logical_index));
+    look_at(hwloc_get_root_obj(topology), std::nullopt);
+}
+
+/// Which usable NUMA node a core goes to. One beside no memory of ours goes to the nearest, as on a
+/// live machine.
+class NodeFinder {
+public:
+    NodeFinder(hwloc_topology_t topology, const std::vector<NumaNode>& all,
+               const std::vector<NumaNode>& usable)
+        : topology_(topology), all_(all), usable_(usable) {}
+
+    int find(const std::vector<int>& cpus) const {
+        for (const NumaNode& node : usable_)
+            if (is_subset(cpus, node.cpus))
+                return node.index;
+        if (usable_.empty())
+            return 0;
+        for (const NumaNode& node : all_) {
+            if (!is_subset(cpus, node.cpus))
+                continue;
+            const auto distances = node_distances(topology_, node.index, usable_);
+            if (distances.empty())
+                break;
+            const auto nearest = std::min_element(distances.begin(), distances.end());
+            return usable_[static_cast<std::size_t>(nearest - distances.begin())].index;
+        }
+        return usable_.front().index;
+    }
+
+private:
+    hwloc_topology_t topology_;
+    const std::vector<NumaNode>&all_, &usable_;
+};
+
+void read_cores(hwloc_topology_t topology, const NodeFinder& nodes, NodeTopology& result) {
     std::vector<Core>& cores = result.cores;
     std::map<const hwloc_obj*, int> l3_ordinals;
     for (hwloc_obj_t object = nullptr;
@@ -130,9 +227,7 @@ void read_cores(hwloc_topology_t topology, NodeTopology& result) {
         core.cpus = intersect(numbers(object->cpuset), result.allowed_cpus);
         if (core.cpus.empty())
             continue;
-        for (const NumaNode& node : result.numa_nodes)
-            if (is_subset(core.cpus, node.cpus))
-                core.numa_node = node.index;
+        core.numa_node = nodes.find(core.cpus);
         const hwloc_obj_t package =
             hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
         core.package = package ? static_cast<int>(package->logical_index) : 0;
@@ -170,23 +265,22 @@ NodeTopology convert(const std::string& xml_path) {
     result.cpu_model = info(hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0), "CPUModel");
     result.allowed_cpus = numbers(hwloc_topology_get_allowed_cpuset(topology));
 
-    const std::vector<NumaNode> all = all_numa_nodes(topology);
-    for (NumaNode node : all) {
-        node.cpus = intersect(node.cpus, result.allowed_cpus);
-        const auto allowed_nodes = hwloc_topology_get_allowed_nodeset(topology);
-        if (!node.cpus.empty() &&
-            hwloc_bitmap_isset(allowed_nodes, static_cast<unsigned>(node.index)))
-            result.numa_nodes.push_back(std::move(node));
-    }
+    const std::vector<NumaNode> all = all_numa_nodes(topology, result.other_numa_nodes);
+    result.numa_nodes = usable_nodes(topology, all, result);
     for (NumaNode& node : result.numa_nodes)
         node.distances = node_distances(topology, node.index, result.numa_nodes);
 
-    read_cores(topology, result);
+    read_cores(topology, NodeFinder(topology, all, result.numa_nodes), result);
+    if (result.cores.empty() && !result.allowed_cpus.empty())
+        count_cpus_as_cores(result);
     std::set<int> packages;
     for (const Core& core : result.cores)
         packages.insert(core.package);
     result.package_count = static_cast<int>(packages.size());
+    read_unusable(topology, result);
     read_devices(topology, all, result);
+    note_odd_places(result,
+                    [&](int node) { return node_distances(topology, node, result.numa_nodes); });
     return result;
 }
 
@@ -228,11 +322,50 @@ void try_in_child(const std::string& xml_path) {
         "save it again: lstopo --whole-system file.xml");
 }
 
+/// What hwloc and libxml print of a file is no sentence of ours. Nothing else writes meanwhile:
+/// captures are read before threads are started.
+class QuietStderr {
+public:
+    QuietStderr() : kept_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+        const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+        if (kept_ && nowhere)
+            ::dup2(nowhere.get(), STDERR_FILENO);
+    }
+    ~QuietStderr() {
+        if (kept_)
+            ::dup2(kept_.get(), STDERR_FILENO);
+    }
+    QuietStderr(const QuietStderr&) = delete;
+    QuietStderr& operator=(const QuietStderr&) = delete;
+
+private:
+    UniqueFd kept_;
+};
+
+NodeTopology read_whole(const std::string& xml_path) {
+    try_in_child(xml_path);
+    const QuietStderr quiet;
+    return convert(xml_path);
+}
+
 }  // namespace
 
+// hwloc's plugins look at the machine it runs on, which nobody wants here, and take longer than all
+// the rest. Its own XML parser reads what lstopo writes; libxml, which is a plugin, reads all of
+// XML.
 NodeTopology read_hwloc_topology(const std::string& xml_path) {
-    try_in_child(xml_path);
-    return convert(xml_path);
+    constexpr const char* kPlugins = "HWLOC_PLUGINS_PATH";
+    if (std::getenv(kPlugins) != nullptr)
+        return read_whole(xml_path);
+    ::setenv(kPlugins, "/nonexistent", 1);
+    try {
+        NodeTopology topology = read_whole(xml_path);
+        ::unsetenv(kPlugins);
+        return topology;
+    } catch (const Error&) {
+        ::unsetenv(kPlugins);
+        return read_whole(xml_path);
+    }
 }
 
 }  // namespace autolaunch::launcher

@@ -1,5 +1,6 @@
 #pragma once
 #include "topology/node_topology.hpp"
+#include "topology/xml.hpp"
 
 #include <string>
 
@@ -12,5 +13,9 @@ namespace autolaunch::launcher {
 /// hwloc cannot read. Takes milliseconds, and a child process that tries the file first: for
 /// looking at a machine from elsewhere, not for launching.
 NodeTopology read_hwloc_topology(const std::string& xml_path);
+
+/// Refuses what hwloc would take too much memory or time for: CPUs up to 16384, 65536 objects, 512
+/// GPUs, 1024 HCAs. `root`: the same file's <topology>.
+void check_hwloc_bounds(const XmlElement& root, const std::string& file);
 
 }  // namespace autolaunch::launcher

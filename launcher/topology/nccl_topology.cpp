@@ -14,8 +14,7 @@
 namespace autolaunch::launcher {
 namespace {
 
-constexpr std::size_t kMostGpus = 512, kMostHcas = 1024, kMostNodes = 1024;
-constexpr long long kMostCpus = 16384;
+constexpr std::size_t kMostNodes = 1024;
 constexpr long long kMostMbps = 100'000'000;
 
 /// Where an element is.

@@ -25,6 +25,23 @@ struct NumaNode {
         distances;  ///< to topology.numa_nodes, in their order; empty when the firmware gives none
 };
 
+/// CPUs of one kind that are there and that no rank gets.
+struct UnusableCpus {
+    enum class Why { offline, not_allowed } why = Why::offline;
+    std::vector<int> cpus;
+    std::optional<int> package;    ///< as Core::package; nothing: not told
+    std::optional<int> numa_node;  ///< nothing: not told, or of several
+    int cores = 0;                 ///< physical ones; 0: not told
+};
+
+/// A NUMA node on which no rank is placed.
+struct OtherNumaNode {
+    int index = 0;
+    std::uint64_t memory_bytes = 0;
+    std::vector<int> cpus;  ///< allowed ones
+    std::string why;        ///< "no CPUs: memory alone"
+};
+
 struct Gpu {
     std::string bdf;  ///< PCI address, lower case: "0000:17:00.0"; MIG devices and partitions share
                       ///< their GPU's
@@ -131,9 +148,11 @@ struct NodeTopology {
     std::vector<Core> cores;           ///< with at least one allowed CPU, by first CPU
     bool cores_are_told = true;        ///< false: a capture told CPUs alone, each stands for a core
     std::vector<NumaNode> numa_nodes;  ///< with CPUs and memory that we may use; empty: not told
-    std::vector<Gpu> gpus;             ///< in PCI order, all that the machine shows
-    std::vector<Hca> hcas;             ///< by name, as people count: mlx5_2 before mlx5_10
-    std::vector<int> allowed_cpus;     ///< affinity mask ∩ cpuset
+    std::vector<UnusableCpus> unusable_cpus = {};      ///< by package; for people
+    std::vector<OtherNumaNode> other_numa_nodes = {};  ///< by index; for people
+    std::vector<Gpu> gpus;                             ///< in PCI order, all that the machine shows
+    std::vector<Hca> hcas;          ///< by name, as people count: mlx5_2 before mlx5_10
+    std::vector<int> allowed_cpus;  ///< affinity mask ∩ cpuset
     std::optional<double> cpu_quota =
         {};  ///< CPUs' worth of time that the cgroup allows; nothing: no limit
     std::optional<std::uint64_t> memory_limit_bytes =

@@ -3,6 +3,8 @@
 #include "base/affinity.hpp"
 #include "base/hostname.hpp"
 #include "topology/natural_order.hpp"
+#include "topology/odd_places.hpp"
+#include "topology/printable.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 
@@ -64,6 +66,8 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
         system_nodes = {{topology.numa_nodes.front(), {0}}};
 
     read_cores(options, system_nodes, topology);
+    if (options.details)
+        read_unusable(options, system_nodes, topology);
     std::set<int> packages;
     for (const Core& core : topology.cores)
         packages.insert(core.package);
@@ -87,6 +91,11 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
     std::sort(topology.hcas.begin(), topology.hcas.end(), by_name);
     std::sort(topology.network_interfaces.begin(), topology.network_interfaces.end(), by_name);
+    if (options.details)
+        note_odd_places(topology, [&](int node) {
+            return distances_between(system_nodes, node, topology.numa_nodes);
+        });
+    make_printable(topology);  // models and firmware's words come from devices
     return topology;
 }
 

@@ -22,6 +22,10 @@ std::vector<SystemNumaNode> read_system_numa_nodes(const TopologyOptions& option
 std::vector<NumaNode> usable_numa_nodes(const std::vector<SystemNumaNode>& all,
                                         const std::vector<int>& allowed_cpus,
                                         const std::vector<int>& allowed_memory_nodes);
+/// Hardware threads of the core of `cpu`, itself alone where nothing is told.
+std::vector<int> read_siblings(const TopologyOptions& options, int cpu);
+/// CPUs of the socket of `cpu`; nothing: not told.
+std::optional<std::vector<int>> read_package(const TopologyOptions& options, int cpu);
 /// Distances from the node numbered `from` to `to`, or empty when unknown.
 std::vector<int> distances_between(const std::vector<SystemNumaNode>& all, int from,
                                    const std::vector<NumaNode>& to);
@@ -31,6 +35,10 @@ std::vector<int> distances_between(const std::vector<SystemNumaNode>& all, int f
 /// the smallest distance.
 void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode>& system_nodes,
                 NodeTopology& topology);
+/// topology.unusable_cpus and other_numa_nodes: for people, so only with options.details. Cores are
+/// there, whose packages it numbers anew, together with those that have no CPU of ours.
+void read_unusable(const TopologyOptions& options, const std::vector<SystemNumaNode>& system_nodes,
+                   NodeTopology& topology);
 /// As NodeTopology::cpu_quota: the least of the cgroup's levels, version 2 or 1, of this process.
 std::optional<double> read_cpu_quota(const TopologyOptions& options);
 /// As NodeTopology::memory_limit_bytes: the least of the cgroup's levels, version 2 or 1, of this

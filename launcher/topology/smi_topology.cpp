@@ -21,6 +21,7 @@ struct Row {
     std::string device;
     std::vector<std::string> cells;           ///< one for each device column
     std::string cpu_affinity, numa_affinity;  ///< empty: blank, or no such column
+    bool gpu_has_node = false;                ///< its memory is a NUMA node of its own, as on Grace
     int line = 0;
 };
 
@@ -124,6 +125,10 @@ void take_affinities(const Header& header, const std::string& line, std::size_t 
         if (rest.size() + 1 == expected && expected > 1)
             rest.insert(rest.begin(), "");
     }
+    const auto last = std::find_if(rest.rbegin(), rest.rend(),
+                                   [](const std::string& cell) { return !cell.empty(); });
+    long long node = 0;
+    row.gpu_has_node = header.gpu_numa_id && last != rest.rend() && parse_integer(*last, node);
     rest.resize(std::max<std::size_t>(rest.size(), 2));
     if (header.cpu_affinity)
         row.cpu_affinity = rest[0];
@@ -256,7 +261,8 @@ void SmiReader::add_gpu(const Row& row) {
         some_cpus_are_blank_ = true;
     if (!cpus->empty() || !nodes->empty())
         gpu.numa_source = "nvidia-smi's affinity";
-    if (nodes->size() == 1) {
+    // Where GPUs' memory is NUMA nodes too, those with CPUs have the lowest numbers.
+    if (nodes->size() == 1 || (row.gpu_has_node && !nodes->empty())) {
         gpu.numa_node = nodes->front();
         std::vector<int>& known = cpus_of_node_[nodes->front()];
         known.insert(known.end(), cpus->begin(), cpus->end());

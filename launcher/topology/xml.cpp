@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMostNested = 256;
 constexpr std::size_t kMostElements = 1'000'000;
+constexpr std::size_t kLongestAttribute = 64 << 10;
 
 /// What the parser's callbacks build. They are called from C, so none may throw: they stop the
 /// parser instead.
@@ -43,8 +44,11 @@ void XMLCALL on_start(void* data, const XML_Char* name, const XML_Char** attribu
         XmlElement element;
         element.name = name;
         element.line = static_cast<int>(XML_GetCurrentLineNumber(builder.parser));
-        for (; *attributes; attributes += 2)
+        for (; *attributes; attributes += 2) {
             element.attributes.emplace_back(attributes[0], attributes[1]);
+            if (element.attributes.back().second.size() > kLongestAttribute)
+                return builder.stop("an attribute is longer than 64 KiB");
+        }
         builder.open.push_back(std::move(element));
     } catch (...) {
         builder.stop("no memory for it");

@@ -9,20 +9,13 @@
 namespace autolaunch::launcher {
 namespace {
 
-int links_between(const NodeTopology& topology, const Gpu& a, const Gpu& b) {
-    for (const ToldPath& path : topology.told_paths)
-        if ((path.from == a.bdf && path.to == b.bdf) || (path.from == b.bdf && path.to == a.bdf))
-            return path.links;
-    return 0;
-}
-
-std::string cell(const NodeTopology& topology, const Gpu& a, const Gpu& b) {
+std::string cell(const Paths& paths, const Gpu& a, const Gpu& b) {
     if (&a == &b)
         return "X";
     if (!a.bdf.empty() && a.bdf == b.bdf)
         return "same";  // parts of one GPU
-    const PathClass path = path_between(topology, a, b);
-    const int links = links_between(topology, a, b);
+    const PathClass path = paths.between(a, b);
+    const int links = paths.links(a, b);
     const std::string name(path_class_name(path));
     return path == PathClass::nvlink && links > 0 ? name + std::to_string(links) : name;
 }
@@ -85,6 +78,7 @@ std::string describe_hca(const Hca& hca) {
 
 PathMatrix path_matrix(const NodeTopology& topology) {
     PathMatrix matrix;
+    const Paths paths(topology);
     matrix.gpu_count = topology.gpus.size();
     for (const Gpu& gpu : topology.gpus)
         matrix.columns.push_back("GPU" + std::to_string(gpu.index));
@@ -93,9 +87,9 @@ PathMatrix path_matrix(const NodeTopology& topology) {
     for (const Gpu& row : topology.gpus) {
         std::vector<std::string> cells;
         for (const Gpu& column : topology.gpus)
-            cells.push_back(cell(topology, row, column));
+            cells.push_back(cell(paths, row, column));
         for (const Hca& hca : topology.hcas)
-            cells.emplace_back(path_class_name(path_between(topology, row, hca)));
+            cells.emplace_back(path_class_name(paths.between(row, hca)));
         matrix.cells.push_back(std::move(cells));
     }
     return matrix;

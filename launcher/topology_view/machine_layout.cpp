@@ -84,6 +84,23 @@ int package_of(const NodeTopology& topology, int numa_node) {
     return lowest.value_or(0);
 }
 
+bool is_usable(const NodeTopology& topology, int numa_node) {
+    return std::any_of(topology.numa_nodes.begin(), topology.numa_nodes.end(),
+                       [&](const NumaNode& node) { return node.index == numa_node; });
+}
+
+// What no NUMA node of ours shows: else a socket without any would be missing.
+void add_the_rest(const NodeTopology& topology, std::map<int, PackageBox>& packages,
+                  std::vector<int>& unusable) {
+    for (std::size_t i = 0; topology.cores_are_told && i < topology.cores.size(); ++i)
+        if (!is_usable(topology, topology.cores[i].numa_node))
+            packages[topology.cores[i].package].loose_cores.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < topology.unusable_cpus.size(); ++i) {
+        const auto& package = topology.unusable_cpus[i].package;
+        (package ? packages[*package].unusable : unusable).push_back(static_cast<int>(i));
+    }
+}
+
 }  // namespace
 
 MachineLayout lay_out(const NodeTopology& topology) {
@@ -95,22 +112,21 @@ MachineLayout lay_out(const NodeTopology& topology) {
     std::map<int, std::vector<Device>> by_node;
     std::vector<Device> elsewhere;
     for (Device& device : devices_of(topology)) {
-        const bool is_here =
-            device.numa_node &&
-            std::any_of(topology.numa_nodes.begin(), topology.numa_nodes.end(),
-                        [&](const NumaNode& node) { return node.index == *device.numa_node; });
+        const bool is_here = device.numa_node && is_usable(topology, *device.numa_node);
         (is_here ? by_node[*device.numa_node] : elsewhere).push_back(std::move(device));
     }
     std::map<int, PackageBox> packages;
     for (const NumaNode& node : topology.numa_nodes) {
         const int package = package_of(topology, node.index);
-        packages[package].package = package;
         packages[package].nodes.push_back({node.index, node.memory_bytes, node.cpus,
                                            caches_of(topology, node.index),
                                            group(by_node[node.index])});
     }
-    for (auto& [number, box] : packages)
+    add_the_rest(topology, packages, layout.unusable);
+    for (auto& [number, box] : packages) {
+        box.package = number;
         layout.packages.push_back(std::move(box));
+    }
     layout.elsewhere = group(elsewhere);
     return layout;
 }

@@ -35,11 +35,14 @@ struct NumaBox {
 struct PackageBox {
     int package = 0;
     std::vector<NumaBox> nodes;
+    std::vector<int> loose_cores = {};  ///< positions of cores on no NUMA node that we may use
+    std::vector<int> unusable = {};     ///< positions in topology.unusable_cpus
 };
 
 struct MachineLayout {
     std::vector<PackageBox> packages;
     std::vector<DeviceGroup> elsewhere;  ///< near no NUMA node that we may use, or nobody knows
+    std::vector<int> unusable;           ///< as PackageBox::unusable, of no package that is told
     int core_count = 0, thread_count = 0;
 };
 

@@ -22,6 +22,22 @@ Json optional(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
+Json to_json(const UnusableCpus& group) {
+    const bool offline = group.why == UnusableCpus::Why::offline;
+    return {{"cpus", group.cpus},
+            {"why", offline ? "offline" : "not allowed"},
+            {"package", optional(group.package)},
+            {"numa_node", optional(group.numa_node)},
+            {"cores", group.cores > 0 ? Json(group.cores) : Json(nullptr)}};
+}
+
+Json to_json(const OtherNumaNode& node) {
+    return {{"index", node.index},
+            {"memory_bytes", node.memory_bytes},
+            {"cpus", node.cpus},
+            {"why", node.why}};
+}
+
 Json to_json(const Gpu& gpu) {
     Json json = {{"index", gpu.index},
                  {"vendor", gpu.vendor},
@@ -122,6 +138,8 @@ std::string topology_json(const NodeTopology& topology) {
                                  {"package", core.package},
                                  {"numa_node", core.numa_node},
                                  {"l3", core.l3}});
+    json["unusable_cpus"] = list(topology.unusable_cpus);
+    json["other_numa_nodes"] = list(topology.other_numa_nodes);
     json["l3_bytes"] = topology.l3_bytes;
     json["gpus"] = list(topology.gpus);
     json["hcas"] = list(topology.hcas);

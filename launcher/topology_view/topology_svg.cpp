@@ -47,7 +47,7 @@ public:
 
 private:
     static std::size_t columns_of(const PackageBox& package) {
-        return std::min<std::size_t>(package.nodes.size(), kNodesInRow);
+        return std::clamp<std::size_t>(package.nodes.size(), 1, kNodesInRow);
     }
     static double width_of(const PackageBox& package) {
         return static_cast<double>(columns_of(package)) * (kNodeWidth + kGap) + kGap;
@@ -124,6 +124,10 @@ private:
                 tallest = std::max(tallest, draw_node(package.nodes[i], x, bottom));
             }
             bottom += tallest + kGap;
+        }
+        if (package.nodes.empty()) {
+            canvas_.text(left + kGap, bottom + kLine, "no NUMA node that may be used", "small");
+            bottom += kLine + kGap;
         }
         canvas_.fill(place, {left, y, width_of(package), bottom - y}, "package");
         return bottom - y;

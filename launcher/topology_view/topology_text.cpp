@@ -1,6 +1,7 @@
 #include "topology_view/topology_text.hpp"
 
 #include "base/text.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology_view/device_table.hpp"
 #include "topology_view/machine_layout.hpp"
 
@@ -98,6 +99,41 @@ std::string draw_node(const NodeTopology& topology, const NumaBox& node) {
     return text + '\n' + draw_groups(topology, node.groups, "    ");
 }
 
+std::string draw_loose_cores(const NodeTopology& topology, const std::vector<int>& positions) {
+    if (positions.empty())
+        return {};
+    std::vector<Core> cores;
+    for (const int position : positions)
+        cores.push_back(topology.cores[static_cast<std::size_t>(position)]);
+    return fmt::format("  NUMA node unknown   {}: CPU {}\n", count_cores(topology, cores.size()),
+                       format_list(cpus_of(cores)));
+}
+
+std::string draw_unusable(const NodeTopology& topology, const std::vector<int>& positions) {
+    std::string text;
+    for (const int position : positions) {
+        const UnusableCpus& group = topology.unusable_cpus[static_cast<std::size_t>(position)];
+        const std::string node =
+            group.numa_node ? fmt::format("NUMA node {}   ", *group.numa_node) : "";
+        const std::string cores =
+            group.cores > 0 ? plural(static_cast<std::size_t>(group.cores), "core") + ": " : "";
+        text += fmt::format("  {}{}CPU {} {}\n", node, cores, format_list(group.cpus),
+                            group.why == UnusableCpus::Why::offline
+                                ? "offline"
+                                : "may not be used here (cpuset or affinity)");
+    }
+    return text;
+}
+
+std::string draw_other_nodes(const NodeTopology& topology) {
+    std::string text;
+    for (const OtherNumaNode& node : topology.other_numa_nodes)
+        text += fmt::format(
+            "  NUMA node {}   {}   {}{}\n", node.index, describe_size(node.memory_bytes),
+            node.cpus.empty() ? "" : "CPU " + format_list(node.cpus) + "   ", node.why);
+    return text.empty() ? text : "NUMA nodes that no rank is placed on\n" + text;
+}
+
 std::string draw_matrix(const NodeTopology& topology) {
     const PathMatrix matrix = path_matrix(topology);
     if (matrix.cells.empty() || matrix.columns.size() < 2)
@@ -136,8 +172,13 @@ std::string topology_text(const NodeTopology& topology) {
             text += fmt::format("package {}   {}\n", package.package, model);
         for (const NumaBox& node : package.nodes)
             text += draw_node(topology, node);
+        text += draw_loose_cores(topology, package.loose_cores);
+        text += draw_unusable(topology, package.unusable);
     }
-    if (topology.numa_nodes.empty() && !topology.allowed_cpus.empty())
+    if (!layout.unusable.empty())
+        text += "of no package that is told\n" + draw_unusable(topology, layout.unusable);
+    text += draw_other_nodes(topology);
+    if (topology.numa_nodes.empty() && !topology.cores_are_told)
         text += "  NUMA node unknown   CPU " + format_list(topology.allowed_cpus) + '\n';
     else if (!layout.elsewhere.empty())
         text += "near no NUMA node that may be used here\n";

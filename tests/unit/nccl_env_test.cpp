@@ -82,6 +82,38 @@ TEST_CASE("NCCL_IB_HCA without '=' matches prefixes") {
           "NCCL_IB_HCA names 33 HCAs and NCCL takes 32: name fewer");
 }
 
+TEST_CASE("NCCL_IB_HCA as NCCL reads it: ports, exclusion, blanks, entries that mean nothing") {
+    auto machine = gpu_machine({"mlx5_0", "mlx5_1", "mlx5_2"});
+    machine.hcas[2].ports[0].active = false;
+    const auto said = [&](const char* value) {
+        const Lines lines = warnings(machine, {{"NCCL_IB_HCA", value}});
+        return lines.empty() ? std::string() : lines.front();
+    };
+    for (const char* fine : {"mlx5_0:1", "=mlx5_0:1,mlx5_1", "^mlx5_2", "^=mlx5_7", "mlx5", ","})
+        CHECK_MESSAGE(said(fine).empty(), said(fine));
+    CHECK(said("=mlx5_0,mlx5_7").find("nothing here is meant by mlx5_7 (no such HCA);") !=
+          std::string::npos);
+    CHECK(said("=mlx5_2").find("mlx5_2 (no active port), NCCL will use sockets") !=
+          std::string::npos);
+    CHECK(said("mlx5_0:2").find("mlx5_0:2 (no such port), NCCL will use") != std::string::npos);
+    CHECK(said("mlx5_0, mlx5_1").ends_with("write mlx5_0,mlx5_1"));
+    CHECK(said("=^mlx5_0").find("no such HCA here") != std::string::npos);  // "^" comes first
+    CHECK(said("^mlx5").find("it leaves no active HCA") != std::string::npos);
+    CHECK(said("^").find("it leaves no active HCA") != std::string::npos);
+    CHECK(decide(machine, {{"NCCL_IB_HCA", "^mlx5_0"}}).compute_hcas == Lines{"mlx5_1"});
+}
+
+TEST_CASE("NCCL_IB_HCA: a prefix that takes storage, too") {
+    auto machine =
+        testing::machine_with(2, 1, {{"mlx5_0", "sw0"}, {"mlx5_1", "sw1"}, {"mlx5_2", "root7"}});
+    const Lines lines = warnings(machine, {{"NCCL_IB_HCA", "mlx5"}});
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].find("it takes more than what is for computing: mlx5_2 (no GPU is near") !=
+          std::string::npos);
+    CHECK(lines[0].ends_with("write =mlx5_0,mlx5_1"));
+    CHECK(warnings(machine, {{"NCCL_IB_HCA", "=mlx5_0,mlx5_1,mlx5_2"}}).empty());  // their word
+}
+
 TEST_CASE("NCCL_SOCKET_IFNAME must name an interface that is here") {
     CHECK(warnings(gpu_machine(), {{"NCCL_SOCKET_IFNAME", "eth0"}}) ==
           Lines{"NCCL_SOCKET_IFNAME=eth0: no such interface here; name one of eno1, ib0, lo, or "
@@ -192,6 +224,26 @@ TEST_CASE("with more than one node: the interface that reaches the head, for NCC
     CHECK(value_in(decided.set, "NCCL_SOCKET_IFNAME") == "(none)");
     decided = decide_nccl_environment({.topology = machine, .found = found, .node_count = 2});
     CHECK(value_in(decided.set, "NCCL_SOCKET_IFNAME") == "(none)");
+    REQUIRE(decided.at_start.size() == 2);
+    CHECK(decided.at_start[1].name == "GLOO_SOCKET_IFNAME");
+    CHECK(decided.at_start[1].value == "at start");
+    const std::map<std::string, std::string> own = {{"NCCL_SOCKET_IFNAME", "eno1"}};
+    decided = decide_nccl_environment({.topology = machine, .found = own, .node_count = 2});
+    REQUIRE(decided.at_start.size() == 1);
+    CHECK(decided.at_start[0].name == "GLOO_SOCKET_IFNAME");
+}
+
+TEST_CASE("what a start will choose: the candidates are named, and one alone is told") {
+    auto machine = gpu_machine();
+    const EnvironmentMap found;
+    machine.network_interfaces[0].addresses = {"10.0.0.1"};
+    auto decided = decide_nccl_environment({.topology = machine, .found = found, .node_count = 2});
+    CHECK(decided.at_start[0].value == "=eno1 at start");
+    CHECK(decided.at_start[1].value == "eno1 at start");
+    machine.network_interfaces[1].addresses = {"10.1.0.1"};
+    decided = decide_nccl_environment({.topology = machine, .found = found, .node_count = 2});
+    CHECK(decided.at_start[0].reason.ends_with("here one of eno1, ib0"));
+    CHECK(decide_nccl_environment({.topology = machine, .found = found}).at_start.empty());
 }
 
 TEST_CASE("compute HCAs, and what is not for computing") {
@@ -245,7 +297,9 @@ TEST_CASE("nccl.conf counts as the user's word, after the environment") {
     CHECK(value_in(decided.kept, "NCCL_DEBUG") == "INFO");
     CHECK(find(decided.kept, "NCCL_DEBUG")->source == "environment");
     CHECK(find(decided.kept, "NCCL_IB_HCA")->source == "/etc/nccl.conf:2");
-    CHECK(decided.warnings.size() == 2);  // the leftover, and the file's own
+    // What else the prefix takes, the leftover, and the file's own.
+    INFO(decided.warnings.front());
+    CHECK(decided.warnings.size() == 3);
 }
 
 TEST_CASE("a profile sets what the user has not, and keeps us from what others set") {

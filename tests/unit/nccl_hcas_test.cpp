@@ -227,3 +227,24 @@ TEST_CASE("more ports than NCCL takes") {
     machine.hcas.pop_back();
     CHECK(choose_compute_hcas(machine).warnings.empty());
 }
+
+TEST_CASE("two that look like the others and are of another kind: named, and asked about") {
+    std::vector<HcaShape> hcas;
+    for (int i = 0; i < 8; ++i)
+        hcas.push_back({fmt::format("mlx5_{}", i), fmt::format("sw{}", i), 400});
+    for (int i = 8; i < 10; ++i)
+        hcas.push_back({fmt::format("mlx5_{}", i), fmt::format("sw{}", i - 8), 200, "Ethernet",
+                        "15b3:a2dc", fmt::format("eth{}", i)});
+    NodeTopology machine = machine_with(8, 1, hcas);
+    const Names asked = choose_compute_hcas(machine).warnings;
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0].starts_with("mlx5_8,mlx5_9 (15b3:a2dc, 200 Gb/s; the other 8: 15b3:101b, 400"));
+    CHECK(asked[0].find("set NCCL_IB_HCA==mlx5_0,mlx5_1,") != std::string::npos);
+    for (Hca& hca : machine.hcas)  // as in a file that tells neither product nor speed
+        hca.pci_id.clear(), hca.ports[0].rate_gbps = 0;
+    const Names unsure = choose_compute_hcas(machine).warnings;
+    REQUIRE(unsure.size() == 1);
+    CHECK(unsure[0].starts_with("10 HCAs for 8 GPUs, and nothing tells whether some serve"));
+    machine.hcas.resize(8);
+    CHECK(choose_compute_hcas(machine).warnings.empty());
+}

@@ -103,6 +103,22 @@ TEST_CASE("a topology file counts only if all its devices are here; bridges are 
     CHECK_FALSE(topology_file_fits("<pci ", topology));
 }
 
+TEST_CASE("a topology file of another machine names what is not here") {
+    NodeTopology topology = machine_with(1, 1, {{"mlx5_0", "root0"}});
+    topology.gpus[0].bdf = "000d:00:00.0";
+    topology.hcas[0].bdf = "0101:00:00.0";
+    const std::string gpu = R"(<pci busid="000D:00:00.0" class="0x030200"/>)";
+    const std::string nic = R"(<pci busid="0102:00:00.0" class="0x020700"/>)";
+    CHECK(topology_file_stranger(gpu, topology).empty());
+    CHECK(
+        topology_file_stranger(R"(<pci busid="ffff:ff:01.0" class="0x060400">)", topology).empty());
+    CHECK(topology_file_stranger(R"(<pci busid="0000:0f:00.0" class="0x030200"/>)" + gpu,
+                                 topology) == "the GPU 0000:0f:00.0");
+    CHECK(topology_file_stranger(gpu + nic, topology) == "the NIC 0102:00:00.0");
+    topology.network_interfaces = {{"eth0", true, false, 0, {}, "0102:00:00.0"}};
+    CHECK(topology_file_stranger(gpu + nic, topology).empty());
+}
+
 TEST_CASE("a profile's RoCE settings need RoCE") {
     const auto oci = find_profile("oci", kFolder);
     const auto roce = machine_with(1, 1, {{"mlx5_0", "sw0", 200, "Ethernet", "15b3:1021", "eth0"}});

@@ -67,6 +67,16 @@ const NodeTopology kAmd = make_amd_machine();
 
 }  // namespace
 
+TEST_CASE("what the caller's own variable hides is named") {
+    const NodeTopology topology = testing::make_machine({.gpus = 4});
+    const UsableGpus some = choose(topology, grant({"0", "2"}));
+    REQUIRE(some.notes.size() == 1);
+    CHECK(some.notes[0] == "CUDA_VISIBLE_DEVICES shows 2 of 4 GPUs, and hides " +
+                               topology.gpus[1].bdf + ", " + topology.gpus[3].bdf);
+    CHECK(choose(topology, grant({"0", "1", "2", "3"})).notes.empty());
+    CHECK(choose(topology, grant({"0"}, "SLURM_STEP_GPUS")).notes.empty());  // no surprise
+}
+
 TEST_CASE("numbers, UUIDs and beginnings of UUIDs, in the order of the grant") {
     CHECK(choose(kPlain, grant({"3", "0", "2"})).positions == Positions{3, 0, 2});
     CHECK(choose(kPlain, grant({"GPU-0000a002", "GPU-0000a000"})).positions == Positions{2, 0});
