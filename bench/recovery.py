@@ -136,7 +136,7 @@ def main():
         launch = lambda *more: torch_round(
             [f"{build}/launcher/autolaunch", *common, *more, "--log-dir", tempfile.mkdtemp(dir=ours), python])
         ways["torch script, autolaunch"] = launch
-        ways["torch script, autolaunch --preload"] = lambda: launch("--preload=torch,torch.distributed")
+        ways["torch script, autolaunch --preload"] = lambda: launch("--preload=torch,torch.distributed,torch._dynamo")
         ways["torch script, torchrun"] = lambda: torch_round([os.path.join(bin_folder, "torchrun"), "--standalone", *common])
     ways = {name: once for name, once in ways.items() if options.only in name}
     measured = {name: [] for name in ways}
