@@ -30,8 +30,9 @@ def draw_anew():
         if getattr(bits, "seed_seq", getattr(bits, "_seed_seq", 0)) is not None:
             random.seed()
     torch = sys.modules.get("torch")
-    if torch is not None and torch.default_generator.initial_seed() >= 1 << 32:
-        torch.default_generator.seed()
+    generator = getattr(torch, "default_generator", None)
+    if generator is not None and generator.initial_seed() >= 1 << 32:
+        generator.seed()
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))

@@ -7,6 +7,7 @@ if "os" not in sys.modules:
     raise RuntimeError("the interpreter was started without os (-S)")
 import os
 
+IMPORTED_LATE = (("torch.optim", "torch._dynamo"),)  # by the first optimizer, and half of the wait
 current = ["the interpreter's start"]
 readers = [0]  # the process that reads ahead
 
@@ -112,6 +113,17 @@ def write_record(lines):
         text = text[os.write(record_fd, text):]
 
 
+def imported_late():
+    """What each rank will import at the first use of what is here, and takes long; empty: nothing that is known."""
+    for package, late in IMPORTED_LATE:
+        here = sys.modules.get(package)
+        folder = os.path.dirname(os.path.dirname(said_of(here, "__file__")))
+        if here is not None and late not in sys.modules and os.path.isdir(
+                os.path.join(folder, late.rpartition(".")[2])):
+            return late
+    return ""
+
+
 def prepare(text):
     """"ready ...", or why not. On the way what the program would do first is done."""
     script, module, shared, reads, statements = split_program(text)
@@ -151,7 +163,7 @@ def prepare(text):
     if automatic and shared:
         write_record("read %d\t%d\t%s" % part for part in files_read(
             [module for name, module in sys.modules.items() if name in new]))
-    return "ready %d" % len(new)
+    return "ready %d %s" % (len(new), imported_late())
 
 
 result = ""  # the interpreter asks for one after every step

@@ -222,6 +222,20 @@ fresh
 launch --preload no_such_module -- $python ends.py
 contains "a module that is not there" err.log "No module named 'no_such_module'"
 
+# What a package will import at its first use in each rank, as torch 2 its compiler with the first optimizer.
+mkdir -p theirs/torch/optim theirs/torch/_dynamo
+echo 'from . import optim' >theirs/torch/__init__.py
+touch theirs/torch/optim/__init__.py theirs/torch/_dynamo/__init__.py
+printf 'print("ran")\n' >uses.py
+for modules in torch torch,torch._dynamo; do
+    fresh
+    PYTHONPATH=$work/theirs launch --preload $modules -- $python uses.py || fail "exit code $? with $modules"
+    expect "modules that come late, with $modules" "$([ $modules = torch ] && echo 1 || echo 0)" \
+        "$(grep -c 'torch._dynamo follows in each rank, at its first use' err.log)"
+    grep -q "trainer.preload" err.log && fail "a rank with $modules started by itself"
+    expect "the same in events.jsonl, with $modules" "$([ $modules = torch ] && echo 1 || echo 0)" "$(grep -c '"late":"torch._dynamo"' run/events.jsonl)"
+done
+
 # torch, with the generators of ranks apart.
 if $python -c 'import torch' 2>/dev/null; then
     printf 'import torch\nprint(torch.rand(1).item(), torch.get_num_threads())\n' >draws.py
