@@ -1,4 +1,5 @@
-# A part of warm_interpreter.py: what have imports read of the environment, and would a rank have read the same?
+# A part of warm_interpreter.py: what have imports read of the environment, and would a rank
+# have read the same?
 KNOWN_TO_BE_READ = tuple(
     "PYTHON LD_ LC_ MALLOC_ GLIBC_ OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ GOTO_ BLIS_ NUMEXPR_ VECLIB_ "
     "CUDA_ CUBLAS_ CUDNN_ NVIDIA_ HIP_ HSA_ ROCR_ ROCM_ TORCH_ PYTORCH_ ATEN_ XLA_ TF_ JAX_".split()

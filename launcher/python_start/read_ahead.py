@@ -1,4 +1,5 @@
-# A part of warm_interpreter.py: what do imports read from a shared file system? So that the next interpreter has it read ahead of its own.
+# A part of warm_interpreter.py: what do imports read from a shared file system?
+# So that the next interpreter has it read ahead of its own.
 PIECE = 1 << 16  # of a mapped file, used or not
 READ_BYTES = 1 << 20  # at once
 READERS = 16

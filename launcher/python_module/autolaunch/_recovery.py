@@ -1,6 +1,7 @@
-"""`run(loop)`: after another rank was lost this one stays, and calls its loop again in the next generation (docs/recovery.md).
+"""`run(loop)`: when another rank is lost this one stays, and calls its loop again (docs/recovery.md).
 
-Nothing listens beside the trainer: the agent's word is taken when something is reported or asked, and when the loop raises.
+Nothing listens beside the trainer: the agent's word is taken when something is reported or asked,
+and when the loop raises.
 """
 import gc
 import os
@@ -16,17 +17,25 @@ __all__ = ["GenerationChanged", "run"]
 _WORD_SECONDS = 10  # for the agent to say that another rank is gone
 _NEXT_SECONDS = 3600  # a restart may be put off
 _PLAIN_BACKENDS = ("gloo",)  # of which we know that they can be made anew in the same process
-# What gloo and PyTorch's store say of a peer that is gone, where their errors have no class of their own.
-_OF_A_PEER = ("gloo", "onnection closed by peer", "onnection reset by peer", "ocket Timeout", "roken pipe", "TCPStore")
+# What gloo and PyTorch's store say of a peer that is gone, where errors have no class of their own.
+_OF_A_PEER = (
+    "gloo",
+    "TCPStore",
+    "onnection closed by peer",
+    "onnection reset by peer",
+    "ocket Timeout",
+    "roken pipe",
+)
 
 
 def run(loop):
     """Calls `loop()` until it returns, and returns what it does.
 
-    The loop makes its process group (`torch.distributed.init_process_group("gloo")`) and all that depends on it itself,
-    loads the newest checkpoint, and lets errors of collectives pass. When another rank was lost, the group is destroyed, the
-    environment is that of the next generation (MASTER_PORT, TORCHELASTIC_RESTART_COUNT, …), and the loop is called again. Any
-    other error passes. Where nobody would start another rank in a lost one's place, this is `loop()`.
+    The loop makes its process group (`torch.distributed.init_process_group("gloo")`) and all that
+    depends on it itself, loads the newest checkpoint, and lets errors of collectives pass. When
+    another rank was lost, the group is destroyed, the environment becomes that of the next
+    generation (MASTER_PORT, TORCHELASTIC_RESTART_COUNT, ...), and the loop is called again. Any
+    other error passes. Where nobody would replace a lost rank, this is `loop()`.
     """
     _session.expect_changes()
     while True:
@@ -45,15 +54,15 @@ def run(loop):
         # Behind the handler: what the loop had is not held by its error any more.
         groups = _destroy_process_groups()
         word = _session.leave_generation()
-        # A model that is cut over ranks holds itself, and so connections to ranks that wait for us. Where nothing does, this
-        # costs a tenth of a second and the memory that forked ranks share.
+        # A model that is cut over ranks holds itself, and so connections to ranks that wait for
+        # us. Else this would cost a tenth of a second, and the memory that forked ranks share.
         if any(group() is not None for group in groups):
             gc.collect()
         _move_to(_wait_for_next(word))
 
 
 def _is_explained(error):
-    """Whether the generation is over. An error that may be of a peer waits for the agent to say so."""
+    """Whether the generation is over. What may be of a peer waits for the agent to say so."""
     until = time.monotonic() + (_WORD_SECONDS if _may_be_of_a_peer(error) else 0)
     while not _session.is_over():
         left = until - time.monotonic()
@@ -65,7 +74,8 @@ def _is_explained(error):
 def _may_be_of_a_peer(error):
     if isinstance(error, (ConnectionError, TimeoutError)):
         return True
-    if any(kind.__name__ == "DistError" for kind in type(error).__mro__):  # of torch.distributed, from 2.1 on
+    # Of torch.distributed, from 2.1 on.
+    if any(kind.__name__ == "DistError" for kind in type(error).__mro__):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _OF_A_PEER)
 
@@ -91,7 +101,7 @@ def _why_not_in_place():
     for group in _process_groups():
         for backend in str(_distributed().get_backend(group)).lower().split(","):
             if backend.rpartition(":")[2] not in _PLAIN_BACKENDS:
-                return "its process group is of %s, with which going on in place was not tried" % backend
+                return "going on in place was not tried with a process group of " + backend
     return ""
 
 
@@ -121,7 +131,7 @@ def _wait_for_next(word):
                 continue
             part = word.recv(1 << 12)
             if not part:
-                raise ConnectionError("autolaunch: the agent takes this process into no other generation")
+                raise ConnectionError("autolaunch: no other generation follows for this process")
             came += part
     fields = json.loads(came)
     if fields.get("type") != "generation":
