@@ -46,6 +46,7 @@ def run(loop):
                 raise
             why_not = _why_not_in_place()
             if why_not:
+                print("autolaunch: this rank is started anew: " + why_not, file=sys.stderr)
                 _session.expect_no_changes(why_not)
                 raise
         else:
