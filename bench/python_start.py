@@ -7,7 +7,8 @@ Each line is the median of --runs runs on this machine, whose page cache is warm
 seconds from the command to the slowest rank's first line, CPU seconds of ranks and interpreter until then, and of
 everything with the ranks' ends; the ranks' PSS together, once all have
 imported; what ranks and interpreter have asked the file system for. `again` is from a rank's failure to the slowest rank's
-first line in the restart. Where torchrun is not installed for that Python it says so.
+first line in the restart; `one` the same where the others stay in their processes (autolaunch.run), and that one alone is
+started anew. Where torchrun is not installed for that Python it says so.
 """
 import argparse
 import glob
@@ -48,6 +49,30 @@ if start == "0" and {restart} and os.environ["RANK"] == "0":
     os._exit(1)
 if start == "0" and {restart}:
     time.sleep(60)
+'''
+
+ONE = '''
+import {imports}
+import autolaunch
+import os, time
+first_line = time.time()
+out, rank, start = os.environ["BENCH_OUT"], os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+open(os.path.join(out, "came-%s-%s" % (start, rank)), "w").write(repr(first_line))
+def loop():
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] != "0":
+        while not os.path.exists(os.path.join(out, "came-1-0")):
+            time.sleep(0.02)
+        return  # what ends of ranks cost is not measured
+    while rank == "0" and sum(name.startswith("came-0") for name in os.listdir(out)) < int(os.environ["WORLD_SIZE"]):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    if rank == "0":
+        open(os.path.join(out, "failed"), "w").write(repr(time.time()))
+        os._exit(1)
+    for step in range(100000):
+        autolaunch.report_step(step)
+        time.sleep(0.005)
+autolaunch.run(loop)
 '''
 
 
@@ -100,6 +125,18 @@ def run_once(command, imports, ranks, restart):
     return result
 
 
+def restart_one(command, imports):
+    """Seconds from the failure of rank 0 to its first line in the next generation, into which the others come as they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = os.path.join(folder, "rank.py")
+        open(script, "w").write(ONE.format(imports=imports))
+        done = subprocess.run(command + [script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              stdin=subprocess.DEVNULL, env={**os.environ, "BENCH_OUT": folder, "OMP_NUM_THREADS": "1"})
+        if done.returncode != 0 or "trainer.preload" in done.stdout or glob.glob(os.path.join(folder, "came-1-[1-9]*")):
+            raise SystemExit("%s: exit code %d: %s" % (" ".join(command), done.returncode, done.stdout[-2000:]))
+        return float(open(os.path.join(folder, "came-1-0")).read()) - float(open(os.path.join(folder, "failed")).read())
+
+
 def commands(options, ranks):
     count = ["--nproc-per-node", str(ranks), "--max-restarts", "1"]
     ours = [options.autolaunch, "run", "--log-dir", "run", *count]
@@ -123,8 +160,8 @@ def main():
     parser.add_argument("--no-restart", action="store_true", help="then `all cpu` is of one start")
     parser.add_argument("--only", default="plain,preloaded,torchrun")
     options = parser.parse_args()
-    print("%-10s %5s %8s %8s %8s %8s %9s %8s %9s" % ("", "ranks", "first s", "its cpu", "all cpu", "PSS MB",
-                                                 "read MB", "calls", "again s"))
+    print("%-10s %5s %8s %8s %8s %8s %9s %8s %9s %9s" % ("", "ranks", "first s", "its cpu", "all cpu", "PSS MB",
+                                                 "read MB", "calls", "again s", "one s"))
     for ranks in map(int, options.ranks.split(",")):
         for name, command in commands(options, ranks):
             if name not in options.only.split(","):
@@ -132,9 +169,10 @@ def main():
             measured = [run_once(command, options.imports, ranks, not options.no_restart) for _ in range(options.runs + options.warm)]
             measured = measured[options.warm:]
             median = {key: statistics.median(m[key] for m in measured) for key in measured[0]}
-            print("%-10s %5d %8.2f %8.2f %8.2f %8.0f %9.0f %8d %9.3f" % (
+            one = [restart_one(command, options.imports) for _ in range(0 if options.no_restart or name == "torchrun" else options.runs)]
+            print("%-10s %5d %8.2f %8.2f %8.2f %8.0f %9.0f %8d %9.3f %9.3f" % (
                 name, ranks, median["first"], median["first_cpu"], median["cpu"], median["pss_mb"], median["read_mb"], median["calls"],
-                median.get("again", float("nan"))), flush=True)
+                median.get("again", float("nan")), statistics.median(one) if one else float("nan")), flush=True)
 
 
 if __name__ == "__main__":

@@ -38,33 +38,41 @@ SCRIPT = '''
 import os, signal, time
 import torch, torch.distributed as dist
 out, step_to_die = os.environ["BENCH_OUT"], int(os.environ["BENCH_STEP"])
-start = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 rank, saved = int(os.environ["RANK"]), os.path.join(out, "state.pt")
-# torchrun's agent keeps one store over restarts, in which gloo finds the addresses of ranks that were killed.
-store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
-dist.init_process_group("gloo", store=dist.PrefixStore("start-%d" % start, store), rank=rank,
-                        world_size=int(os.environ["WORLD_SIZE"]))
-model = torch.nn.Linear(256, 256)
-optimizer = torch.optim.AdamW(model.parameters())
-first = 1
-if os.path.exists(saved):
-    state = torch.load(saved)
-    model.load_state_dict(state["model"]), optimizer.load_state_dict(state["optimizer"])
-    first = state["step"] + 1
-for step in range(first, step_to_die + 5):
-    if start == 0 and rank == 1 and step == step_to_die:
-        open(os.path.join(out, "died"), "w").write(repr(time.time()))
-        os.kill(os.getpid(), signal.SIGKILL)
-    model(torch.randn(64, 256)).square().mean().backward()
-    for parameter in model.parameters():
-        dist.all_reduce(parameter.grad)
-    optimizer.step(), optimizer.zero_grad()
-    if start == 1 and step == first:
-        open(os.path.join(out, "step-%d" % rank), "w").write(repr(time.time()))
-    if rank == 0:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, saved + ".new")
-        os.rename(saved + ".new", saved)
-dist.barrier()
+
+def train():
+    start = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    # torchrun's agent keeps one store over restarts, in which gloo finds the addresses of ranks that were killed.
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    dist.init_process_group("gloo", store=dist.PrefixStore("start-%d" % start, store), rank=rank,
+                            world_size=int(os.environ["WORLD_SIZE"]))
+    model = torch.nn.Linear(256, 256)
+    optimizer = torch.optim.AdamW(model.parameters())
+    first = 1
+    if os.path.exists(saved):
+        state = torch.load(saved)
+        model.load_state_dict(state["model"]), optimizer.load_state_dict(state["optimizer"])
+        first = state["step"] + 1
+    for step in range(first, step_to_die + 5):
+        if start == 0 and rank == 1 and step == step_to_die:
+            open(os.path.join(out, "died"), "w").write(repr(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        model(torch.randn(64, 256)).square().mean().backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step(), optimizer.zero_grad()
+        if start == 1 and step == first:
+            open(os.path.join(out, "step-%d" % rank), "w").write(repr(time.time()))
+        if rank == 0:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, saved + ".new")
+            os.rename(saved + ".new", saved)
+    dist.barrier()
+
+if os.environ.get("BENCH_IN_PLACE"):
+    import autolaunch
+    autolaunch.run(train)
+else:
+    train()
 os._exit(0)  # a teardown that fails is not what is measured
 '''
 
@@ -103,12 +111,12 @@ def gpt_round(build, in_place):
     return ended - died, max(seconds(e) for e in steps) - died
 
 
-def torch_round(launcher):
+def torch_round(launcher, **environment):
     with tempfile.TemporaryDirectory() as out:
         script = os.path.join(out, "train.py")
         with open(script, "w") as file:
             file.write(SCRIPT)
-        run(launcher + [script], BENCH_OUT=out, BENCH_STEP=str(STEP))
+        run(launcher + [script], BENCH_OUT=out, BENCH_STEP=str(STEP), **environment)
         died = float(open(os.path.join(out, "died")).read())
         return None, max(float(open(os.path.join(out, f"step-{rank}")).read()) for rank in range(2)) - died
 
@@ -133,10 +141,13 @@ def main():
         python, bin_folder = os.path.abspath(options.python), os.path.dirname(os.path.abspath(options.python))
         common = ["--nproc-per-node", "2", "--max-restarts", "1"]
         ours = tempfile.mkdtemp()
-        launch = lambda *more: torch_round(
-            [f"{build}/launcher/autolaunch", *common, *more, "--log-dir", tempfile.mkdtemp(dir=ours), python])
+        launch = lambda *more, **environment: torch_round(
+            [f"{build}/launcher/autolaunch", *common, *more, "--log-dir", tempfile.mkdtemp(dir=ours), python], **environment)
         ways["torch script, autolaunch"] = launch
-        ways["torch script, autolaunch --preload"] = lambda: launch("--preload=torch,torch.distributed")
+        preload = "--preload=torch,torch.distributed,torch._dynamo"  # the last is imported by the first optimizer
+        ways["torch script, autolaunch --preload"] = lambda: launch(preload)
+        ways["torch script, autolaunch, in place"] = lambda: launch(BENCH_IN_PLACE="yes")
+        ways["torch script, autolaunch --preload, in place"] = lambda: launch(preload, BENCH_IN_PLACE="yes")
         ways["torch script, torchrun"] = lambda: torch_round([os.path.join(bin_folder, "torchrun"), "--standalone", *common])
     ways = {name: once for name, once in ways.items() if options.only in name}
     measured = {name: [] for name in ways}

@@ -78,6 +78,21 @@ std::vector<std::string> behind_shebang(const fs::path& file,
     return words;
 }
 
+/// An interpreter that is a script. Those of pyenv look for the version at each start, and run the
+/// interpreter with another PATH and PYENV_VERSION: a rank that is forked would lack these.
+std::string why_not_a_script(const std::string& name, const fs::path& file) {
+    constexpr std::size_t kMostRead = 4096;
+    std::string text(kMostRead, '\0');
+    std::ifstream in(file);
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (text.find("/pyenv\" exec ") == text.npos)
+        return fmt::format("is started by {}, which is a script itself", name);
+    return fmt::format(
+        "is started by {}, a shim of pyenv, which finds the interpreter anew at each start and "
+        "changes PATH for it; name the one that `pyenv which {}` prints",
+        file.string(), file.filename().string());
+}
+
 /// Its functions are in the file itself, or in a shared libpython.
 bool has_functions(const fs::path& path, const ElfFile& file) {
     for (const std::string& library : file.needed)
@@ -133,16 +148,21 @@ PythonCommand python_command(const std::vector<std::string>& argv,
     if (first.error_number != 0)
         return not_python("was not found");
     std::vector<std::string> words = argv;
-    if (!interpreter_of(fs::path(workdir) / first.path).empty()) {
+    const fs::path program = fs::path(workdir) / first.path;
+    if (!interpreter_of(program).empty()) {
+        if (is_interpreter_name(program.filename()))
+            return not_python(why_not_a_script(argv[0], program));
         words[0] = first.path;
-        words = behind_shebang(fs::path(workdir) / first.path, words);
+        words = behind_shebang(program, words);
     }
     if (words.empty() || !is_interpreter_name(fs::path(words[0]).filename()))
         return not_python(fmt::format("is no Python program ({})", argv.at(0)));
     const ProgramSearch found = find_program(words[0], environment, workdir);
     const fs::path path = fs::path(workdir) / found.path;
-    if (found.error_number != 0 || !interpreter_of(path).empty())
-        return not_python(fmt::format("is started by {}, which is a script itself", words[0]));
+    if (found.error_number != 0)
+        return not_python(fmt::format("is started by {}, which was not found", words[0]));
+    if (!interpreter_of(path).empty())
+        return not_python(why_not_a_script(words[0], path));
     if (const auto why = why_not_preloaded(kind_of_program(words[0], environment, workdir));
         !why.empty())
         return not_python(fmt::format("cannot be hooked into: {}", why));

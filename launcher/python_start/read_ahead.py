@@ -1,5 +1,7 @@
-# A part of warm_interpreter.py: what imports read, so that the next interpreter has it read ahead of its own.
-READ_BYTES = 1 << 18  # at once
+# A part of warm_interpreter.py: what do imports read from a shared file system?
+# So that the next interpreter has it read ahead of its own.
+PIECE = 1 << 16  # of a mapped file, used or not
+READ_BYTES = 1 << 20  # at once
 READERS = 16
 
 
@@ -11,6 +13,7 @@ def read_parts(parts):
             fd = os.open(file, os.O_RDONLY)
         except OSError:
             continue  # it is read ahead, and no more
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # as told, without the kernel's guesses
         end = int(offset) + int(count)
         at = int(offset)
         while at < end:
@@ -54,14 +57,19 @@ def end_reading(pid):
 
 
 def touched_parts(first, last, offset, pages):
-    """Of a mapped file, in pieces of READ_BYTES: those of which a page was used."""
+    """(offset, bytes) of a mapped file: the pieces of which a page was used, those side by side as one."""
     page = 4096
     count = (last - first) // page
     flags = os.pread(pages, count * 8, first // page * 8)[7::8]
-    step = READ_BYTES // page
-    for at in range(0, count, step):
-        if max(flags[at: at + step], default=0) & 0x80:
-            yield offset + at * page, READ_BYTES
+    step = PIECE // page
+    begin = None
+    for at in range(0, count + step, step):
+        is_used = max(flags[at: at + step], default=0) & 0x80
+        if begin is not None and not (is_used and (at - begin) * page < READ_BYTES):
+            yield offset + begin * page, (at - begin) * page
+            begin = None
+        if is_used and begin is None:
+            begin = at
 
 
 def files_read(modules):

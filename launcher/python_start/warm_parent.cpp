@@ -198,7 +198,8 @@ void WarmParent::imports_are_over() {
     if (text.starts_with("ready ")) {
         ready_ = {.modules = std::atoi(text.c_str() + 6),
                   .took = std::chrono::duration_cast<std::chrono::milliseconds>(
-                      std::chrono::steady_clock::now() - begun_at_)};
+                      std::chrono::steady_clock::now() - begun_at_),
+                  .late = text.substr(std::min(text.find(' ', 6), text.size() - 1) + 1)};
         return settle(State::ready);
     }
     give_up_imports((text.empty() ? "the interpreter that was to import for them ended" : text) +

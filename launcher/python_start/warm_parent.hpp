@@ -32,6 +32,7 @@ public:
     struct Ready {
         int modules = 0;
         std::chrono::milliseconds took{0};
+        std::string late;  ///< a module that its ranks will import at some first use; empty: none
     };
 
     WarmParent(asio::io_context& io, const PreloadChoice& choice, Times times);

@@ -2,7 +2,7 @@
 
 namespace autolaunch::launcher {
 
-/// warm_interpreter.py with read_ahead.py as text; the build makes the source of this from it.
+/// warm_interpreter.py and its parts as one text; the build makes the source of this from them.
 extern const char kWarmProgram[];
 /// script_walk.py.
 extern const char kWalkProgram[];

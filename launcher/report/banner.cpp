@@ -52,9 +52,14 @@ std::string placement_line(const JobStarted& job, const GenerationStarted& start
 }
 
 std::string preload_line(const PythonPreloaded& imports) {
-    return fmt::format("  imported  {} once for all ranks in {}{}",
+    return fmt::format("  imported  {} once for all ranks in {}{}{}",
                        plural(imports.modules, "module"), format_duration(imports.took),
-                       imports.as_before ? " · as in an earlier run; --preload off: not" : "");
+                       imports.as_before ? " · as in an earlier run; --preload off: not" : "",
+                       imports.late.empty()
+                           ? ""
+                           : fmt::format(" · {} follows in each rank, at its first use: a list in "
+                                         "--preload can have it, too",
+                                         imports.late));
 }
 
 std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style) {

@@ -214,6 +214,7 @@ struct PythonPreloaded {
     int pid = 0;
     int modules = 0;
     std::chrono::milliseconds took{0};
+    std::string late;  ///< a module that each rank will import by itself; empty: none is known
     bool as_before = false;  ///< nobody asked for it in this run, but in an earlier one
 };
 struct WarningRaised {

@@ -253,8 +253,10 @@ std::pair<const char*, Json> describe(const PlacementDrifted& e) {
     return {"placement_drift", {{"rank", e.rank}, {"what", e.what}}};
 }
 std::pair<const char*, Json> describe(const PythonPreloaded& e) {
-    return {"python_preloaded",
-            {{"pid", e.pid}, {"modules", e.modules}, {"seconds", seconds(e.took)}}};
+    Json json = {{"pid", e.pid}, {"modules", e.modules}, {"seconds", seconds(e.took)}};
+    if (!e.late.empty())
+        json["late"] = e.late;
+    return {"python_preloaded", json};
 }
 std::pair<const char*, Json> describe(const GpuPlacementKnown& e) {
     if (!e.cannot_tell.empty())

@@ -156,6 +156,7 @@ void Generation::report_python() {
             .pid = node_.python->pid(),
             .modules = ready->modules,
             .took = ready->took,
+            .late = ready->late,
             .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset});
     for (std::string& note : node_.python->take_notes())
         callbacks_.report(WarningRaised{std::move(note)});

@@ -2,37 +2,10 @@
 # Python ranks that are forked from an interpreter which has imported for them: their program sees what it sees in one of its
 # own, they end as any, and where they cannot be the same they start by themselves, with a sentence.
 . "$(dirname "$0")/lib.sh"
-unset PYTHONUNBUFFERED LD_PRELOAD PYTHONPATH PYTHONHOME "${!OMP_@}"
-python=/usr/bin/python3
-[ -x $python ] || skip "no $python"
-installed=${PYENV_ROOT:-${HOME:-/}/.pyenv}/versions
-export HOME=$work/home XDG_STATE_HOME=$work/state
-mkdir "$HOME"
-probes=$(dirname "$(realpath "$0")")/python_start
-WALK=$(dirname "$(realpath "$0")")/../../launcher/python_start/script_walk.py
-launch() { timeout 100 "$AUTOLAUNCH" --log-dir run "$@" >out.log 2>err.log; }
-fresh() { rm -rf run; }
-forked() { grep -c '"event":"python_preloaded"' run/events.jsonl; }
-pid_of_interpreter() { sed -n 's/.*"python_preloaded","pid":\([0-9]*\).*/\1/p' run/events.jsonl | tail -1; }
+. "$(dirname "$0")/python_start/common.sh"
 numpy=yes
 $python -c 'import numpy' 2>/dev/null || { numpy=no && echo "skipped: what numpy sees, which is not installed"; }
 
-# same PRELOAD COMPARE_OPTION COMMAND...: the probes of two ranks, both ways. stdin is rank 0's.
-same() {
-    local preload=$1 option=$2 way
-    shift 2
-    for way in off "$preload"; do
-        fresh
-        rm -rf "seen-$way" && mkdir "seen-$way"
-        echo "a line" | PROBE_OUT=$work/seen-$way launch --preload "$way" --nproc-per-node 2 -- "$@" ||
-            fail "$* with --preload $way exits with $?"
-        expect "interpreters that imported, with --preload $way" "$([ "$way" = off ] && echo 0 || echo 1)" "$(forked)"
-        contains "atexit of $*" run/generation-0/rank-1/stdout "atexit ran"
-        [ "$way" = off ] || ! grep -q "trainer.preload" err.log out.log || fail "a rank started by itself"
-    done
-    $python "$probes/compare.py" $option "$work/seen-off" "$work/seen-$preload" >same.log || fail "--preload $preload: $*"
-    cat same.log
-}
 same auto "" $python "$probes/probes.py" x "two words"
 export PROBE_QUICK=1
 same auto "" $python -X dev -X faulthandler -X utf8 -W ignore -O -B -s -E "$probes/probes.py"
@@ -248,6 +221,20 @@ says 0 "import json; import os; import time: as in the last run; no more: twice.
 fresh
 launch --preload no_such_module -- $python ends.py
 contains "a module that is not there" err.log "No module named 'no_such_module'"
+
+# What a package will import at its first use in each rank, as torch 2 its compiler with the first optimizer.
+mkdir -p theirs/torch/optim theirs/torch/_dynamo
+echo 'from . import optim' >theirs/torch/__init__.py
+touch theirs/torch/optim/__init__.py theirs/torch/_dynamo/__init__.py
+printf 'print("ran")\n' >uses.py
+for modules in torch torch,torch._dynamo; do
+    fresh
+    PYTHONPATH=$work/theirs launch --preload $modules -- $python uses.py || fail "exit code $? with $modules"
+    expect "modules that come late, with $modules" "$([ $modules = torch ] && echo 1 || echo 0)" \
+        "$(grep -c 'torch._dynamo follows in each rank, at its first use' err.log)"
+    grep -q "trainer.preload" err.log && fail "a rank with $modules started by itself"
+    expect "the same in events.jsonl, with $modules" "$([ $modules = torch ] && echo 1 || echo 0)" "$(grep -c '"late":"torch._dynamo"' run/events.jsonl)"
+done
 
 # torch, with the generators of ranks apart.
 if $python -c 'import torch' 2>/dev/null; then

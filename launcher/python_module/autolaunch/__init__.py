@@ -37,5 +37,8 @@ if _found is not None:
     sys.modules[__name__] = _module  # what the import statement then takes
     _found.loader.exec_module(_module)
 else:
+    from . import _rank_session, _recovery
     from ._rank_session import *  # noqa: F401,F403
-    from ._rank_session import __all__  # noqa: F401
+    from ._recovery import *  # noqa: F401,F403
+
+    __all__ = _rank_session.__all__ + _recovery.__all__

@@ -1,7 +1,7 @@
 """The rank's end of docs/session-protocol.md. Nothing is connected before the first call.
 
 Never raises for an agent that is slow or gone, or where there is none: training goes on, and what
-is reported goes nowhere.
+is reported goes nowhere. Within run() alone, a generation that is over raises GenerationChanged.
 """
 import atexit
 import collections
@@ -97,11 +97,17 @@ def _free_signal():
     return 0
 
 
+class GenerationChanged(RuntimeError):
+    """Another rank was lost; within `run()`, reporting or asking raises it once this is known."""
+
+
 class _Session:
     def __init__(self):
         self.lock = threading.RLock()  # a signal's handler may report, too
         self.socket = None
         self.is_tried = False
+        self.generation = None  # which can be left, while run() is under way
+        self.stacks = None  # (signal, memory file), once
         self.reset_requests()
 
     def reset_requests(self):
@@ -112,6 +118,7 @@ class _Session:
         self.checkpoints = 0
         self.said = set()
         self.phases = []
+        self.over = None  # why this generation is
 
     def begin(self):
         """Connects, once."""
@@ -137,17 +144,19 @@ class _Session:
 
     def offer_stacks(self):
         """On this signal Python itself writes where all threads are, whatever holds its lock."""
-        try:
-            import faulthandler
+        if self.stacks is None:
+            try:
+                import faulthandler
 
-            number = _free_signal()
-            if number == 0 or not hasattr(os, "memfd_create"):
-                return
-            self.stacks = os.memfd_create("autolaunch-stacks", os.MFD_CLOEXEC)
-            faulthandler.register(number, file=self.stacks, all_threads=True, chain=False)
-        except (ImportError, OSError, RuntimeError, ValueError):
-            return  # training goes on without
-        self.put(_line({"type": "python_stacks", "signal": number}), self.stacks)
+                number = _free_signal()
+                if number == 0 or not hasattr(os, "memfd_create"):
+                    return
+                file = os.memfd_create("autolaunch-stacks", os.MFD_CLOEXEC)
+                faulthandler.register(number, file=file, all_threads=True, chain=False)
+            except (ImportError, OSError, RuntimeError, ValueError):
+                return  # training goes on without
+            self.stacks = (number, file)
+        self.put(_line({"type": "python_stacks", "signal": self.stacks[0]}), self.stacks[1])
 
     def hang_up(self):
         if self.socket is not None:
@@ -193,6 +202,11 @@ class _Session:
             if must or self.pending + len(line) <= _MOST_PENDING_BYTES:
                 self.put(line)
             self.hear()
+            self.raise_if_over()
+
+    def raise_if_over(self):
+        if self.over is not None and threading.current_thread() is threading.main_thread():
+            raise GenerationChanged("autolaunch: the generation is over: " + self.over)
 
     def hear(self):
         """Takes what the agent has asked for. Its last words count also when it is gone."""
@@ -224,12 +238,73 @@ class _Session:
             self.stop = (str(fields["reason"]), until)
         elif kind == "checkpoint":
             self.checkpoints += 1
+        elif kind == "leave" and fields["generation"] == self.generation:
+            self.over = str(fields["reason"])
 
     def ask(self):
         with self.lock:
             self.begin()
             self.flush()
             self.hear()
+            self.raise_if_over()
+
+    # The rest of run(): which generation this is, and the next one.
+
+    def expect_changes(self):
+        with self.lock:
+            self.begin()
+            if self.socket is None:
+                return
+            self.generation = int(os.environ["AUTOLAUNCH_GENERATION"])
+            self.put(_line({"type": "rejoins", "cannot": ""}))
+
+    def expect_no_changes(self, why):
+        with self.lock:
+            if self.generation is None:
+                return
+            self.generation = self.over = None
+            if self.socket is not None:
+                self.put(_line({"type": "rejoins", "cannot": why}))
+
+    def is_over(self):
+        with self.lock:
+            self.flush()
+            self.hear()
+            return self.over is not None
+
+    def wait(self, seconds):
+        """For the agent to say something. False: there is nobody who could."""
+        import select
+
+        with self.lock:
+            if self.socket is None or self.generation is None:
+                return False
+            word = select.poll()
+            word.register(self.socket, select.POLLIN)
+        word.poll(seconds * 1000)
+        return True
+
+    def leave_generation(self):
+        """The socket on which the agent says where to go on."""
+        import socket
+
+        ours, agents = socket.socketpair()
+        with self.lock, agents:
+            if self.socket is not None:
+                self.put(_line({"type": "has_left", "generation": self.generation}), agents.fileno())
+            self.finish()
+            if self.socket is None:
+                ours.close()
+                raise ConnectionError("autolaunch: the agent is gone: no other generation follows")
+        return ours
+
+    def begin_anew(self):
+        """By what the environment says now."""
+        with self.lock:
+            self.hang_up()
+            self.is_tried = False
+            self.reset_requests()
+            self.expect_changes()
 
     def say_once(self, kind):
         if kind not in self.said:
@@ -265,6 +340,7 @@ class _Session:
         """A child of a rank that has connected (a data loader's worker) is not the rank: what it
         reports goes nowhere. One of an interpreter that has only imported this may be a rank."""
         self.lock = threading.RLock()
+        self.generation = None
         self.hang_up()
         self.reset_requests()
 
