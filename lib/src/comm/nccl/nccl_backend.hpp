@@ -36,6 +36,11 @@ public:
     explicit NcclBackend(std::shared_ptr<NcclGroup> group);
     ~NcclBackend() override;
 
+    /// For after this backend's life: waits until nothing that was made of it is on the GPU any
+    /// more, and throws Error where something is at the deadline, or the GPU takes no more work
+    /// from this process (a CUDA error that stays).
+    std::function<void(const Deadline&)> end_of_use() const;
+
     std::string_view name() const noexcept override { return "nccl"; }
     int rank() const noexcept override { return group_->rank(); }
     int size() const noexcept override { return group_->size(); }
