@@ -1,11 +1,13 @@
 #pragma once
 // Collectives on GPUs, through NCCL.
+#include "base/deadline.hpp"
 #include "comm/backend.hpp"
 #include "comm/nccl/host_staging.hpp"
 #include "comm/nccl/nccl_calls.hpp"
 #include "comm/nccl/nccl_group.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
