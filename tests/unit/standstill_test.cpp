@@ -2,6 +2,7 @@
 #include "progress/python_place.hpp"
 #include "progress/rank_activity.hpp"
 #include "progress/step_watch.hpp"
+#include "supervise/rank_stacks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -440,4 +441,17 @@ TEST_CASE("ranks that report no steps are given minutes, and nothing ends them b
     CHECK_FALSE(ends_generation(judge_standstill(facts), *overdue, minutes(5), true));
     watch.alive(0, kStart + minutes(6));  // bytes
     CHECK_FALSE(watch.look(kStart + minutes(10)));
+}
+
+TEST_CASE("of what gdb prints, the stacks with symbols are taken where it came to their end") {
+    const std::string plain = "Thread 1\n#0  0x1 in poll ()\n#1  0x2 in ?? () from libbig.so\n";
+    const std::string mark = "-- with the symbols of all libraries:\n";
+    const std::string late = "(the libraries' symbols took too long)\n";
+    const std::string full = "Thread 1\n#0  0x1 in poll ()\n#1  0x2 in big_wait ()\n";
+    CHECK(best_stacks(plain + mark + full, true) == full);
+    CHECK(best_stacks(plain + mark + "Thread 1\n#0  0x1 in", false) == plain + late);
+    CHECK(best_stacks(plain + mark, true) == plain + late);
+    CHECK(best_stacks(plain, false) == plain);
+    CHECK(best_stacks("TID 7:\n#0 poll\n", true) == "TID 7:\n#0 poll\n");  // eu-stack's
+    CHECK(best_stacks("", false).empty());
 }
