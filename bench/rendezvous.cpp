@@ -8,6 +8,11 @@
 // flights of TLS, Join), so the head sees them as late as over a network; a Welcome, a command and
 // a FenceDone are acted on one trip late, and a Fence leaves one trip late.
 //
+// Then, with --losses, a rank of one node dies, again and again: that agent tells the head, which
+// tells all to leave the generation, hears from each that its ranks have, and begins the next: the
+// head's own tally and table, each of its decisions. Nothing is simulated of the ranks themselves,
+// which leave and start in no time, nor of the 10 ms in which a stop signal may come.
+//
 // Prints one line of JSON.
 #include "allocation/hostlist.hpp"
 #include "control/control_security.hpp"
@@ -16,6 +21,8 @@
 #include "rendezvous/head_join.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
+#include "supervise/generation_tally.hpp"
+#include "supervise/job_table.hpp"
 #include "tcp_traffic.hpp"
 
 #include <autolaunch/error.hpp>
@@ -65,6 +72,7 @@ struct Options {
     long latency_us = 0;
     long start_within_ms = 0;
     int fences = 3;
+    int losses = 0;
     std::size_t blob_bytes = 0;
     int timeout_s = 120;
     std::string folder = "/tmp";  // for the key file
@@ -76,6 +84,10 @@ struct Shared {
     std::atomic<int> joined{0}, fenced{0}, failed{0};
     std::atomic<std::uint64_t> expand_ns{0};  // of one roster
     std::atomic<std::uint64_t> agent_cpu_us{0};
+    // Of one loss: when the agent sent it, when the last one had the next generation, how many do;
+    // and the generation in which a rank is to die.
+    std::atomic<std::uint64_t> died_ns{0}, last_start_ns{0};
+    std::atomic<int> started{0}, dies_in{-1};
 };
 
 std::uint64_t now_ns() {
@@ -169,6 +181,8 @@ private:
     void after(microseconds pause, std::function<void()> act);
     void on_joined(MemberJoin::Outcome&& outcome);
     void fence(int generation);
+    void begin_after_loss(int generation);
+    void lose_rank(int generation);
 
     Simulator& simulator_;
     int node_;
@@ -279,7 +293,17 @@ void Agent::on_joined(MemberJoin::Outcome&& outcome) {
     member_->set_handlers(
         {.on_command =
              [this](const control::Command& command) {
-                 if (const auto* start = std::get_if<control::StartGeneration>(&command)) {
+                 const auto* start = std::get_if<control::StartGeneration>(&command);
+                 if (const auto* leave = std::get_if<control::LeaveGeneration>(&command)) {
+                     later(2, [this, number = leave->generation] {
+                         control::RanksEnded ended;
+                         ended.generation = number;
+                         member_->report(ended);
+                     });
+                 } else if (start != nullptr && simulator_.shared_.dies_in >= 0) {
+                     member_->begin_generation(start->generation);
+                     later(1, [this, number = start->generation] { begin_after_loss(number); });
+                 } else if (start != nullptr) {
                      member_->begin_generation(start->generation);
                      later(2, [this, number = start->generation] { fence(number); });
                  } else if (std::holds_alternative<control::Finish>(command)) {
@@ -316,6 +340,35 @@ void Agent::fence(int generation) {
         });
 }
 
+void Agent::begin_after_loss(int generation) {
+    Shared& shared = simulator_.shared_;
+    raise_to(shared.last_start_ns, now_ns());
+    control::GenerationRunning running;
+    running.generation = generation;
+    member_->report(running);
+    ++shared.started;
+    if (node_ == simulator_.options_.nodes / 2)
+        lose_rank(generation);
+}
+
+// Once the head wants it.
+void Agent::lose_rank(int generation) {
+    if (simulator_.shared_.dies_in != generation) {
+        timer_.expires_after(std::chrono::milliseconds(1));
+        timer_.async_wait([this, generation](const asio::error_code& error) {
+            if (!error && member_)
+                lose_rank(generation);
+        });
+        return;
+    }
+    control::RankFailed failed;
+    failed.generation = generation;
+    failed.hostname = simulator_.names_[static_cast<std::size_t>(node_)];
+    failed.stderr_tail = std::string(500, 'x');
+    simulator_.shared_.died_ns = now_ns();
+    later(1, [this, failed] { member_->report(failed); });
+}
+
 // ---- the head
 
 /// Milliseconds of one run, and what it cost.
@@ -324,6 +377,8 @@ struct Figures {
     std::vector<double> fence_ms;      // a command to all, a fence of all
     double head_cpu_s = 0;             // until the first fence was done
     double head_fences_cpu_s = 0;      // of all later ones
+    std::vector<double> loss_ms;       // from a death to the last node's next generation
+    double head_losses_cpu_s = 0;
     std::size_t resident_before = 0, resident_joined = 0, resident_end = 0;
     bench::TcpTraffic joined, fenced;
 };
@@ -340,6 +395,9 @@ public:
 private:
     std::shared_ptr<HeadJoin> make_join();
     void fence(int generation);
+    void go_through_losses(Figures& figures);
+    void on_report(int node, control::Report&& report);
+    void decide(JobEvent event);
     void run_until(const std::atomic<int>& count, int expected, const bool& own);
 
     const Options& options_;
@@ -348,6 +406,10 @@ private:
     std::shared_ptr<ControlSecurity> security_;
     HeadJoin::Outcome outcome_;
     bool fenced_ = false;
+    // Of losses:
+    JobState state_ = JobState::starting;
+    int generation_ = 0;
+    std::unique_ptr<GenerationTally> tally_;
 };
 
 std::shared_ptr<HeadJoin> HeadProcess::make_join() {
@@ -378,6 +440,81 @@ void HeadProcess::run_until(const std::atomic<int>& count, int expected, const b
     if (count < expected || !own)
         throw Error(ErrorCode::timeout, fmt::format("{} of {} agents, {} failed", count.load(),
                                                     expected, shared_.failed.load()));
+}
+
+void HeadProcess::decide(JobEvent event) {
+    const JobTransition next = transition(state_, event);
+    state_ = next.next;
+    if (next.action == JobAction::terminate_ranks)
+        outcome_.head->command(control::LeaveGeneration{generation_, "rank 3 failed", 30'000});
+    if (next.action == JobAction::wait_to_restart)
+        decide(JobEvent::wait_over);
+    if (next.action == JobAction::start_generation) {
+        ++generation_;
+        tally_ = std::make_unique<GenerationTally>(generation_, options_.nodes, Clock::now());
+        outcome_.head->command(control::StartGeneration{generation_, "10.0.0.1", 29500, {}});
+    }
+}
+
+void HeadProcess::on_report(int node, control::Report&& report) {
+    const auto now = Clock::now();
+    if (const auto* running = std::get_if<control::GenerationRunning>(&report)) {
+        if (running->generation != generation_)
+            return;
+        tally_->running(node, *running, now);
+        if (tally_->all_running())
+            decide(JobEvent::started);
+    } else if (auto* failed = std::get_if<control::RankFailed>(&report)) {
+        tally_->failed(node, std::move(*failed), now);
+        decide(JobEvent::rank_failed);
+    } else if (auto* ended = std::get_if<control::RanksEnded>(&report)) {
+        if (ended->generation != generation_)
+            return;
+        tally_->ended(node, std::move(*ended), now);
+        if (tally_->all_ended())
+            decide(JobEvent::all_ended);
+    }
+}
+
+// The head's own node answers at once.
+void HeadProcess::go_through_losses(Figures& figures) {
+    outcome_.head->set_handlers(
+        {.on_report = [this](int node,
+                             control::Report&& report) { on_report(node, std::move(report)); },
+         .on_node_lost = [this](int, const std::string&) { ++shared_.failed; }});
+    outcome_.member->set_handlers(
+        {.on_command =
+             [this](const control::Command& command) {
+                 if (const auto* start = std::get_if<control::StartGeneration>(&command)) {
+                     control::GenerationRunning running;
+                     running.generation = start->generation;
+                     outcome_.member->report(running);
+                 } else if (const auto* leave = std::get_if<control::LeaveGeneration>(&command)) {
+                     control::RanksEnded ended;
+                     ended.generation = leave->generation;
+                     outcome_.member->report(ended);
+                 }
+             },
+         .on_head_lost = {}});
+    shared_.dies_in = 0;
+    generation_ = options_.fences;
+    state_ = JobState::waiting;
+    decide(JobEvent::wait_over);
+    for (int loss = 0; loss < options_.losses; ++loss) {
+        const bool own = true;
+        run_until(shared_.started, options_.nodes - 1, own);
+        while (state_ != JobState::running)
+            io_.run_for(std::chrono::milliseconds(1));
+        shared_.started = 0;
+        const double cpu = cpu_seconds();
+        shared_.dies_in = generation_;
+        run_until(shared_.started, options_.nodes - 1, own);
+        while (state_ != JobState::running)
+            io_.run_for(std::chrono::milliseconds(1));
+        figures.head_losses_cpu_s += cpu_seconds() - cpu;
+        figures.loss_ms.push_back(static_cast<double>(shared_.last_start_ns - shared_.died_ns) /
+                                  1e6);
+    }
 }
 
 Figures HeadProcess::run(int go) {
@@ -417,6 +554,8 @@ Figures HeadProcess::run(int go) {
     figures.head_fences_cpu_s = cpu_seconds() - fences_from;
     figures.fenced = bench::read_tcp_traffic(options_.nodes + 64);
     figures.resident_end = resident_bytes();
+    if (options_.losses > 0)
+        go_through_losses(figures);
     outcome_.head->command(control::Finish{});
     const auto limit = Clock::now() + std::chrono::seconds(options_.timeout_s);
     while (!outcome_.head->all_left() && Clock::now() < limit)
@@ -435,6 +574,9 @@ void print(const Options& options, const Shared& shared, const Figures& figures)
         best_fence = std::min(best_fence, ms);
         fences += fmt::format("{}{:.1f}", fences.empty() ? "" : ", ", ms);
     }
+    std::string losses;
+    for (const double ms : figures.loss_ms)
+        losses += fmt::format("{}{:.1f}", losses.empty() ? "" : ", ", ms);
     const double per_fence = std::max(1, options.fences);
     fmt::print(
         "{{\"nodes\": {}, \"ranks\": {}, \"latency_us\": {}, \"join_ms\": {:.1f}, \"start_ms\": "
@@ -445,7 +587,8 @@ void print(const Options& options, const Shared& shared, const Figures& figures)
         "\"head_kib_per_node\": {:.2f}, \"head_kib_per_node_at_rest\": {:.2f}, "
         "\"join_bytes_in\": {}, \"join_bytes_out\": {}, \"join_segments_in\": {}, "
         "\"join_segments_out\": {}, "
-        "\"fence_bytes_in\": {:.0f}, \"fence_bytes_out\": {:.0f}}}\n",
+        "\"fence_bytes_in\": {:.0f}, \"fence_bytes_out\": {:.0f}, \"loss_ms\": [{}], "
+        "\"head_loss_cpu_s\": {:.4f}}}\n",
         options.nodes, options.nodes * options.ranks_per_node, options.latency_us, figures.join_ms,
         figures.start_ms, static_cast<double>(shared.expand_ns) / 1e6, fences, figures.head_cpu_s,
         static_cast<double>(shared.agent_cpu_us) / 1e6, figures.head_fences_cpu_s / per_fence,
@@ -453,7 +596,8 @@ void print(const Options& options, const Shared& shared, const Figures& figures)
         figures.joined.bytes_in, figures.joined.bytes_out, figures.joined.segments_in,
         figures.joined.segments_out,
         static_cast<double>(figures.fenced.bytes_in - figures.joined.bytes_in) / per_fence,
-        static_cast<double>(figures.fenced.bytes_out - figures.joined.bytes_out) / per_fence);
+        static_cast<double>(figures.fenced.bytes_out - figures.joined.bytes_out) / per_fence,
+        losses, figures.head_losses_cpu_s / std::max(1, options.losses));
 }
 
 Options parse(int argc, char** argv) {
@@ -475,6 +619,8 @@ Options parse(int argc, char** argv) {
             options.start_within_ms = value;
         else if (name == "--fences")
             options.fences = static_cast<int>(value);
+        else if (name == "--losses")
+            options.losses = static_cast<int>(value);
         else if (name == "--blob")
             options.blob_bytes = static_cast<std::size_t>(value);
         else if (name == "--timeout")
@@ -485,7 +631,8 @@ Options parse(int argc, char** argv) {
     if (argc % 2 == 0 || options.nodes < 2 || options.simulators < 1)
         throw Error(ErrorCode::invalid_argument,
                     "rendezvous --nodes N>=2 [--ranks R] [--simulators S] "
-                    "[--latency-us L] [--start-within-ms M] [--fences F] [--blob BYTES] [--timeout "
+                    "[--latency-us L] [--start-within-ms M] [--fences F] [--losses L] [--blob "
+                    "BYTES] [--timeout "
                     "SECONDS]");
     return options;
 }

@@ -156,4 +156,6 @@ std::string SlurmCommand::answer() const {
     return !answer_fd_ && answer_.ends_with('\n') ? answer_ : std::string();
 }
 
+std::string SlurmCommand::so_far() const { return answer_.substr(0, answer_.rfind('\n') + 1); }
+
 }  // namespace autolaunch::launcher

@@ -41,6 +41,8 @@ public:
     std::string wait(const Deadline& deadline);
     /// All that it printed; empty: no answer, or not all of it.
     std::string answer() const;
+    /// The whole lines of what it has printed so far.
+    std::string so_far() const;
 
 private:
     void end() noexcept;

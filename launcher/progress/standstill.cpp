@@ -27,7 +27,7 @@ std::string describe(const RankActivity& activity) {
     const std::string who = fmt::format("rank {} (pid {}) ", activity.rank, activity.pid);
     if (activity.doing == Doing::working)
         return who + fmt::format("works ({}% of a CPU){}{}", activity.cpu_percent,
-                                 activity.what.empty() ? "" : " ", activity.what);
+                                 activity.what.empty() ? "" : ", ", activity.what);
     return who + (activity.what.empty() ? "stands still" : activity.what);
 }
 
@@ -79,8 +79,11 @@ Standstill judge_standstill(const StandstillFacts& facts) {
         if (is_held(activity) ||
             (activity.doing != Doing::waits && !is_in_call(facts, activity.rank)))
             awaited.push_back(activity);
-    std::sort(awaited.begin(), awaited.end(),
-              [](const RankActivity& a, const RankActivity& b) { return a.rank < b.rank; });
+    // Who waits for others in MPI or NCCL may spin: the one that does not is the odd one.
+    std::sort(awaited.begin(), awaited.end(), [](const RankActivity& a, const RankActivity& b) {
+        const bool a_works = a.doing == Doing::working, b_works = b.doing == Doing::working;
+        return a_works != b_works ? b_works : a.rank < b.rank;
+    });
     const bool may_go_on =
         std::any_of(awaited.begin(), awaited.end(), [&](const RankActivity& activity) {
             return activity.doing == Doing::working || activity.doing == Doing::blocked ||

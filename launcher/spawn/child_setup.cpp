@@ -34,6 +34,10 @@ bool die_with_parent(pid_t parent) {
     return false;
 }
 
+// So that what the parent starts may look at where this one stands: Yama allows it to ancestors
+// alone, and a debugger is none. Another user gains nothing; without Yama it does nothing.
+void let_parent_trace(pid_t parent) { ::prctl(PR_SET_PTRACER, parent); }
+
 void bind_cpus(ChildSetup& setup) {
     if (setup.cpu_mask == nullptr)
         return;
@@ -139,6 +143,7 @@ bool enter_place(ChildSetup& setup) {
         return fail(setup, SpawnStage::process_group);
     if (!die_with_parent(setup.parent))
         return fail(setup, SpawnStage::parent_death);
+    let_parent_trace(setup.parent);
     bind_cpus(setup);
     prefer_memory(setup);
     if (!connect_streams(setup))

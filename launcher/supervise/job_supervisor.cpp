@@ -456,7 +456,8 @@ void JobSupervisor::on(int node, control::StacksWritten&& written) {
                            .node = roster_.nodes.size() > 1 ? name_of(node) : std::string(),
                            .path = written.path,
                            .problem = written.problem});
-    if (!written.path.empty())
+    const bool is_new = std::find(stacks_.begin(), stacks_.end(), written.path) == stacks_.end();
+    if (!written.path.empty() && is_new)  // a job that stands still again has them written again
         stacks_.push_back(written.path);
     standstill_.heard(written);
 }

@@ -125,7 +125,10 @@ constexpr CallName kCalls[] = {
     {SYS_select, "waits for input", false},
     {SYS_epoll_wait, "waits for input", false},
     {SYS_open, "opens a file", false},
+    {SYS_pause, "waits for a signal", false},
 #endif
+    {SYS_rt_sigsuspend, "waits for a signal", false},
+    {SYS_rt_sigtimedwait, "waits for a signal", false},
     {SYS_nanosleep, "sleeps", false},
     {SYS_clock_nanosleep, "sleeps", false},
 };

@@ -32,9 +32,12 @@ StandstillWatch::StandstillWatch(asio::io_context& io, const std::filesystem::pa
       look_timer_(io),
       answer_timer_(io),
       run_dir_(run_dir),
-      stacks_(io, run_dir, python_, [this](const RankStacks::Written& written) {
-          tell_(control::StacksWritten{generation_, written.rank, written.path, written.problem});
-      }) {}
+      stacks_(
+          io, run_dir, python_, [this] { return ranks_(); },
+          [this](const RankStacks::Written& written) {
+              tell_(
+                  control::StacksWritten{generation_, written.rank, written.path, written.problem});
+          }) {}
 
 void StandstillWatch::begin_generation(int generation) {
     stop();
@@ -128,9 +131,11 @@ void StandstillWatch::asked(const control::AskActivity& ask) {
 }
 
 void StandstillWatch::write_stacks(const control::WriteStacks& wanted) {
-    for (const auto& [rank, pid] : ranks_())
-        if (std::find(wanted.ranks.begin(), wanted.ranks.end(), rank) != wanted.ranks.end())
-            stacks_.write(wanted.generation, rank, pid);
+    NodeEvidence::Ranks named;
+    for (const auto& rank : ranks_())
+        if (std::find(wanted.ranks.begin(), wanted.ranks.end(), rank.first) != wanted.ranks.end())
+            named.push_back(rank);
+    stacks_.write(wanted.generation, named);
 }
 
 void StandstillWatch::answer() {

@@ -20,6 +20,12 @@ ends_well() {
     expect "exit code of $1" 0 $?
 }
 
+# What stands in for PyTorch's flight recorder of rank 2: on a byte in its pipe it writes a dump.
+export TORCH_NCCL_DEBUG_INFO_PIPE_FILE=$work/torch_ TORCH_FR_DUMP_TEMP_FILE=$work/dump_
+mkfifo torch_2.pipe
+exec 7<>torch_2.pipe
+{ read -r -n 1 -t 100 -u 7 && echo '{"version":"2.10","pg_status":{"0":{"last_enqueued_collective":"8","last_started_collective":"7",
+    "last_completed_collective":"6"}}}' >dump_2; } &
 printf 'trainer: {command: [x]}\nrestart: {max_restarts: 1, hang_after: 2s}\n' >ended.yaml
 launch sleeps train
 launch again once -c ended.yaml
@@ -58,6 +64,9 @@ noticed works && fail "a rank that works was taken for one that stands still: $(
 eventually "its threads are written down" said sleeps "rank 2's threads: less "
 contains "the event of that" sleeps/events.jsonl '"event":"stacks"'
 contains "its main thread" sleeps/generation-0/stacks-rank-2.txt "thread $(pid_of sleeps 2) flight_rank: S, sleeps"
+contains "what PyTorch says of it" sleeps/generation-0/stacks-rank-2.txt \
+    "group 0: collectives enqueued up to #8, started up to #7, completed up to #6"
+[ ! -e /proc/pressure/cpu ] || contains "the node" sleeps/generation-0/stacks-rank-2.txt "pressure, cpu: some avg10="
 if command -v eu-stack >/dev/null || command -v gdb >/dev/null; then
     contains "its stack" sleeps/generation-0/stacks-rank-2.txt "train"
 else

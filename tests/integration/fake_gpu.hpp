@@ -22,6 +22,7 @@ struct FakeGpuControl {
     std::atomic<bool> hang{false};      ///< collectives do not end
     std::atomic<bool> hang_in_call{false};  ///< nor does the next call return
     std::atomic<bool> revoke_fails{false};
+    std::atomic<bool> hang_in_end{false};  ///< revoking and aborting take a minute
     std::atomic<bool> driver_has_ended{false};  ///< no context can be made current any more
     std::atomic<int> communicators{0};
     std::atomic<int> registrations{0};

@@ -468,6 +468,11 @@ void end_comm(ncclComm* comm) {
 
 /// Collectives are told to end; those that wait on their stream for something else must come to it
 /// first.
+void hang_in_end() {
+    if (control().hang_in_end)
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+}
+
 void stop_comm(ncclComm& comm) {
     comm.stop = true;
     const std::scoped_lock lock(comm.mutex);
@@ -576,6 +581,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     ++control().aborts;
+    hang_in_end();
     stop_comm(*comm);
     await_streams(*comm);
     end_comm(comm);
@@ -728,6 +734,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
     if (control().revoke_fails)
         return ncclInternalError;
     ++control().revokes;
+    hang_in_end();
     comm->revoked = true;
     stop_comm(*comm);
     return run_job(*comm, [comm] {

@@ -229,3 +229,14 @@ TEST_CASE("a watch explains what comes of its generation's end, and nothing else
     CHECK(explained(Error(ErrorCode::mismatch, "in the ruins")));
     CHECK_FALSE(explained(std::logic_error("the caller's")));
 }
+
+TEST_CASE("who leaves waits for what must end before, and does not go on where that fails") {
+    GenerationWatch watch(2);
+    int ended = 0;
+    watch.end_before_leaving([&](const Deadline& deadline) { ended += deadline.passed() ? 0 : 1; });
+    watch.await_ends(Deadline::after(kPatience));
+    watch.end_before_leaving([](const Deadline&) { throw TimeoutError("it is still in use"); });
+    CHECK_THROWS_WITH_AS(watch.await_ends(Deadline::after(kPatience)), "it is still in use",
+                         TimeoutError);
+    CHECK(ended == 2);
+}

@@ -2,6 +2,7 @@
 #include "progress/python_place.hpp"
 #include "progress/rank_activity.hpp"
 #include "progress/step_watch.hpp"
+#include "supervise/rank_stacks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -440,4 +441,43 @@ TEST_CASE("ranks that report no steps are given minutes, and nothing ends them b
     CHECK_FALSE(ends_generation(judge_standstill(facts), *overdue, minutes(5), true));
     watch.alive(0, kStart + minutes(6));  // bytes
     CHECK_FALSE(watch.look(kStart + minutes(10)));
+}
+
+TEST_CASE(
+    "among ranks that spin, the one that does not is named first, and once with what it lacks") {
+    StandstillFacts facts;
+    facts.overdue = {.rank = 0,
+                     .silence = seconds(20),
+                     .usual = milliseconds(300),
+                     .far = true,
+                     .by_signs = true};
+    for (const int rank : {0, 1, 2}) {
+        RankActivity activity;
+        activity.rank = rank;
+        activity.pid = 100 + rank;
+        activity.doing = rank == 1 ? Doing::still : Doing::working;
+        activity.cpu_percent = rank == 1 ? 0 : 22;
+        activity.what = rank == 1 ? "waits for a signal" : "waited for a CPU for 76 % of it";
+        facts.activities.push_back(activity);
+    }
+    const Standstill found = judge_standstill(facts);
+    CHECK(found.ranks == std::vector<int>{1, 0, 2});
+    CHECK(found.lines ==
+          std::vector<std::string>{
+              "rank 1 (pid 101) waits for a signal",
+              "rank 0 (pid 100) works (22% of a CPU), waited for a CPU for 76 % of it",
+              "rank 2 (pid 102) works (22% of a CPU), waited for a CPU for 76 % of it"});
+}
+
+TEST_CASE("of what gdb prints, the stacks with symbols are taken where it came to their end") {
+    const std::string plain = "Thread 1\n#0  0x1 in poll ()\n#1  0x2 in ?? () from libbig.so\n";
+    const std::string mark = "-- with the symbols of all libraries:\n";
+    const std::string late = "(the libraries' symbols took too long)\n";
+    const std::string full = "Thread 1\n#0  0x1 in poll ()\n#1  0x2 in big_wait ()\n";
+    CHECK(best_stacks(plain + mark + full, true) == full);
+    CHECK(best_stacks(plain + mark + "Thread 1\n#0  0x1 in", false) == plain + late);
+    CHECK(best_stacks(plain + mark, true) == plain + late);
+    CHECK(best_stacks(plain, false) == plain);
+    CHECK(best_stacks("TID 7:\n#0 poll\n", true) == "TID 7:\n#0 poll\n");  // eu-stack's
+    CHECK(best_stacks("", false).empty());
 }

@@ -314,6 +314,88 @@ EndRecord stopped(int signal, bool all_well, bool checkpoint, std::optional<Caus
 
 }  // namespace
 
+TEST_CASE("in 100,000 orders of events the head starts nothing that nobody wants, and ends once") {
+    std::mt19937 random(2);
+    std::uniform_int_distribution<int> any(0, kJobEvents - 1);
+    int generations = 0, finished = 0;
+    for (int order = 0; order < 100'000; ++order) {
+        JobState state = JobState::starting;
+        bool has_ranks = true, stopped = false, failed_for_good = false;
+        for (int moment = 0; moment < 24; ++moment) {
+            const auto event = static_cast<JobEvent>(any(random));
+            const JobTransition next = transition(state, event);
+            const bool ends = next.action == JobAction::finish || next.action == JobAction::give_up;
+            REQUIRE(ends == (next.next == JobState::finished && state != JobState::finished));
+            REQUIRE((state != JobState::finished ||
+                     (next.next == state && next.action == JobAction::none)));
+            has_ranks = has_ranks && event != JobEvent::all_ended;
+            if (next.action == JobAction::start_generation) {
+                REQUIRE_FALSE((has_ranks || stopped || failed_for_good));
+                has_ranks = true;
+                ++generations;
+            }
+            // While ranks are there, only who gives up on those that hang ends the job.
+            REQUIRE((next.action != JobAction::finish || !has_ranks));
+            stopped = stopped || next.next == JobState::stopping ||
+                      (event == JobEvent::keeper_gone && next.next != state);
+            failed_for_good = next.next == JobState::failing;
+            state = next.next;
+        }
+        for (const JobEvent event : {JobEvent::all_ended, JobEvent::stop_asked})
+            state = transition(state, event).next;
+        REQUIRE(state == JobState::finished);
+        ++finished;
+    }
+    CHECK(generations > 100);
+    CHECK(finished == 100'000);
+}
+
+TEST_CASE("in 100,000 orders of events a node starts nothing without its head, and leaves") {
+    std::mt19937 random(3);
+    std::uniform_int_distribution<int> any(0, kNodeEvents - 1);
+    const auto is_alone = [](NodeState state) {
+        return state == NodeState::orphaned || state == NodeState::departing ||
+               state == NodeState::doomed || state == NodeState::awaiting_release ||
+               state == NodeState::left;
+    };
+    const auto reaches_ranks = [](NodeAction action) {
+        return action == NodeAction::ask_ranks_to_stop || action == NodeAction::terminate_ranks ||
+               action == NodeAction::ask_ranks_to_leave || action == NodeAction::orphan_ranks ||
+               action == NodeAction::kill_ranks;
+    };
+    int generations = 0, left = 0;
+    for (int order = 0; order < 100'000; ++order) {
+        NodeState state = NodeState::idle;
+        int failures = 0, ends = 1;
+        for (int moment = 0; moment < 24; ++moment) {
+            const auto event = static_cast<NodeEvent>(any(random));
+            const NodeTransition next = transition(state, event);
+            REQUIRE((!is_alone(state) || is_alone(next.next)));
+            REQUIRE((!reaches_ranks(next.action) || has_ranks(state)));
+            REQUIRE((state != NodeState::left ||
+                     (next.next == state && next.action == NodeAction::none)));
+            if (next.action == NodeAction::start_ranks) {
+                REQUIRE((state == NodeState::idle && ends == 1));
+                failures = ends = 0;
+                ++generations;
+            }
+            failures += next.action == NodeAction::report_failure ? 1 : 0;
+            REQUIRE(failures <= 1);
+            if (next.action == NodeAction::tell_ended && state != NodeState::awaiting_release)
+                REQUIRE(++ends == 1);
+            state = next.next;
+        }
+        // However it came to that: its keeper goes, all end, and its deadlines pass.
+        for (const NodeEvent event : {NodeEvent::doubt_over, NodeEvent::keeper_gone,
+                                      NodeEvent::ranks_ended, NodeEvent::cleared, NodeEvent::hung})
+            state = transition(state, event).next;
+        REQUIRE(state == NodeState::left);
+        ++left;
+    }
+    CHECK(generations > 1000);
+    CHECK(left == 100'000);
+}
+
 TEST_CASE("the exit code and the outcome are the record's, of whatever cause") {
     CHECK(decide_exit(nullptr, RestartAction::stop).code == 0);
     CHECK(decide_exit(nullptr, RestartAction::stop).outcome == "succeeded");

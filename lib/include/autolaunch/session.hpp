@@ -117,15 +117,16 @@ public:
     /// on in the next generation (docs/recovery.md). The loop must make everything that it trains
     /// with from this session, load the newest checkpoint (Checkpointer::load_latest()), and let
     /// errors of the library pass. Where that cannot be, the launcher restarts the process as
-    /// always: with MPI, whose processes cannot lose one, and with NCCL.
+    /// always: with MPI, whose processes cannot lose one, and on a GPU that stays broken.
     void run(const std::function<void()>& loop);
     /// The same by hand, in parts. From here on calls that wait for other ranks throw
     /// GenerationChanged, on every rank, when one of them is lost and the job goes on.
     void expect_changes();
-    /// After GenerationChanged, when nothing that was made from this session is used any more:
-    /// waits for the next generation and joins it. info() and store() are then its; MASTER_PORT and
-    /// others of the environment stay as they were. Throws Error{closed} where none follows: end
-    /// then.
+    /// After GenerationChanged, when nothing that was made from this session is used any more, and
+    /// communicators on GPUs and what was made from them are destroyed: waits for the next
+    /// generation and joins it. info() and store() are then its; MASTER_PORT and others of the
+    /// environment stay as they were. Throws Error{closed} where none follows, and other errors
+    /// where this process cannot go on, as the GPU is still in use or broken: end then.
     void rejoin();
 
     /// The run directory (AUTOLAUNCH_RUN_DIR); empty without the launcher.
@@ -143,6 +144,8 @@ private:
     /// Another connection to the job's store, for waits that must not hold up store(). Throws
     /// Error{unsupported} where one process on one node serves it by itself.
     Store new_store();
+    /// store(), for what may outlive the generation.
+    std::shared_ptr<Store> shared_store();
     /// Of this generation; never null.
     std::shared_ptr<GenerationWatch> generation_watch();
     /// Lost ranks cannot be replaced any more, for what is used; said to the agent.

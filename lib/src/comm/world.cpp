@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,7 @@ namespace autolaunch {
 namespace {
 
 using WatchPtr = std::shared_ptr<GenerationWatch>;
+using StorePtr = std::shared_ptr<Store>;
 
 constexpr bool kMpiBuiltIn = AUTOLAUNCH_HAVE_MPI != 0;
 constexpr bool kNcclBuiltIn = AUTOLAUNCH_HAVE_NCCL_BACKEND != 0;
@@ -117,9 +119,11 @@ GpuPlace gpu_of(const RankInfo& info) {
                         installed_gpus("/proc/driver/nvidia/gpus"), info);
 }
 
-std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session,
-                                               [[maybe_unused]] const CommunicatorOptions& options,
-                                               [[maybe_unused]] const GpuPlace& gpu) {
+std::shared_ptr<CommunicatorBackend> make_nccl(
+    [[maybe_unused]] Session& session, [[maybe_unused]] const CommunicatorOptions& options,
+    [[maybe_unused]] const GpuPlace& gpu,
+    [[maybe_unused]] const std::function<StorePtr()>& store_of,
+    [[maybe_unused]] const WatchPtr& watch) {
 #if AUTOLAUNCH_HAVE_NCCL_BACKEND
     if (options.fixed_order && session.world_size() > 1) {
         throw Error(ErrorCode::unsupported,
@@ -131,19 +135,29 @@ std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session
     settings.timeout = options.timeout;
     const char* blocking = std::getenv(env::kNcclBlocking);
     settings.blocking = blocking != nullptr && std::string_view(blocking) == "1";
-    if (session.world_size() == 1)
-        return NcclBackend::create({}, "comm/nccl", 0, 1, settings);
-    Store& store = session.store();
-    const std::int64_t call = store.add(fmt::format("comm/nccl/calls/{}", session.rank()), 1);
+    if (session.world_size() == 1) {
+        auto alone = NcclBackend::create({}, "comm/nccl", 0, 1, settings);
+        watch->end_before_leaving(alone->end_of_use());
+        return alone;
+    }
+    // The threads that end a group may come later than the next generation, whose store is not
+    // theirs: its groups have the same names.
+    const StorePtr store = store_of();
+    const std::int64_t call = store->add(fmt::format("comm/nccl/calls/{}", session.rank()), 1);
     const NcclRendezvous rendezvous{
-        [&store](const std::string& key, const std::string& value) { store.set(key, value); },
-        [&store](const std::string& key, std::chrono::milliseconds longest) {
-            return store.get(key, longest);
+        [store](const std::string& key, const std::string& value) { store->set(key, value); },
+        [store](const std::string& key, std::chrono::milliseconds longest) {
+            return store->get(key, longest);
         },
-        [&store](const std::string& key) { return store.check(std::span(&key, 1)); },
+        [store](const std::string& key) { return store->check(std::span(&key, 1)); },
+        [watch](std::function<void(const std::string&)> abort) {
+            return watch->hooks().add(std::move(abort));
+        },
     };
-    return NcclBackend::create(rendezvous, fmt::format("comm/nccl/{}", call), session.rank(),
-                               session.world_size(), settings);
+    auto backend = NcclBackend::create(rendezvous, fmt::format("comm/nccl/{}", call),
+                                       session.rank(), session.world_size(), settings);
+    watch->end_before_leaving(backend->end_of_use());
+    return backend;
 #else
     return nullptr;  // choose_backend() has refused
 #endif
@@ -151,13 +165,14 @@ std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session
 
 std::shared_ptr<CommunicatorBackend> make_backend(Session& session,
                                                   const CommunicatorOptions& options,
-                                                  std::string& reason, const WatchPtr& watch) {
+                                                  std::string& reason, const WatchPtr& watch,
+                                                  const std::function<StorePtr()>& store_of) {
     const RankInfo& info = session.info();
     const GpuPlace gpu = gpu_of(info);
     switch (choose_backend(options.backend, info, kMpiBuiltIn, {kNcclBuiltIn, gpu.is_own})) {
         case BackendChoice::nccl:
             reason = "ranks have GPUs, or it was asked for";
-            return make_nccl(session, options, gpu);
+            return make_nccl(session, options, gpu, store_of, watch);
         case BackendChoice::self:
             reason = "one rank";
             return std::make_shared<SelfBackend>();
@@ -183,10 +198,8 @@ CommunicatorOptions patient(CommunicatorOptions options) {
 
 // Why this process cannot go on when another of its group is lost; empty: it can.
 std::string why_not_in_place(std::string_view backend) {
-    if (backend == "shm" || backend == "self")
+    if (backend == "shm" || backend == "self" || backend == "nccl")
         return {};
-    if (backend == "nccl")
-        return "its collectives are NCCL's, with which this was not tried";
     return "its collectives go over MPI, whose processes cannot lose one";
 }
 
@@ -209,7 +222,8 @@ Communicator Communicator::world(Session& session, const CommunicatorOptions& wa
     const auto watch = session.generation_watch();
     std::shared_ptr<CommunicatorBackend> backend;
     try {
-        backend = make_backend(session, options, reason, watch);
+        backend = make_backend(session, options, reason, watch,
+                               [&session] { return session.shared_store(); });
     } catch (...) {
         watch->throw_if_explained();
         throw;

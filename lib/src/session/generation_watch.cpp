@@ -2,6 +2,8 @@
 
 #include <autolaunch/error.hpp>
 
+#include <utility>
+
 namespace autolaunch {
 
 void GenerationWatch::begin() {
@@ -30,6 +32,21 @@ void GenerationWatch::over(const std::string& reason) {
 bool GenerationWatch::is_over() const {
     const std::scoped_lock lock(mutex_);
     return over_;
+}
+
+void GenerationWatch::end_before_leaving(End end) {
+    const std::scoped_lock lock(mutex_);
+    ends_.push_back(std::move(end));
+}
+
+void GenerationWatch::await_ends(const Deadline& deadline) const {
+    std::vector<End> ends;
+    {
+        const std::scoped_lock lock(mutex_);
+        ends = ends_;
+    }
+    for (const End& end : ends)
+        end(deadline);
 }
 
 bool GenerationWatch::comes() const {

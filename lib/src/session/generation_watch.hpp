@@ -1,13 +1,16 @@
 #pragma once
 #include "base/abort_hooks.hpp"
+#include "base/deadline.hpp"
 
 #include <autolaunch/export.hpp>
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace autolaunch {
 
@@ -35,6 +38,13 @@ public:
 
     AbortHooks& hooks() { return *hooks_; }
 
+    /// What must have come to its end before the process goes on: it returns when it has, throws
+    /// Error where it never will, and gives up at the deadline.
+    using End = std::function<void(const Deadline&)>;
+    void end_before_leaving(End end);
+    /// Blocks: until the deadline at most. Throws what an End does.
+    void await_ends(const Deadline& deadline) const;
+
 private:
     bool comes() const;
 
@@ -44,6 +54,7 @@ private:
     mutable std::condition_variable changed_;
     bool begun_ = false, over_ = false;
     std::string reason_;
+    std::vector<End> ends_;
 };
 
 }  // namespace autolaunch

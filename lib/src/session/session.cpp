@@ -29,6 +29,8 @@ namespace {
 constexpr std::chrono::seconds kAgentTimeout{10};
 constexpr std::chrono::minutes kStoreTimeout{5};
 constexpr std::chrono::seconds kLeaveTimeout{10};
+// The agent waits for 5 s, and then ends the process.
+constexpr std::chrono::seconds kEndsTimeout{10};
 // A restart may be put off (restart.on: delay, backoff). An agent that ends is noticed at once.
 constexpr std::chrono::hours kNextTimeout{1};
 constexpr char kJoinedKey[] = "autolaunch/joined";
@@ -69,7 +71,8 @@ public:
     const RankInfo& info() const { return info_; }
     const std::filesystem::path& run_dir() const { return run_dir_; }
     std::string trainer_config() const;
-    Store& store();
+    Store& store() { return *shared_store(); }
+    std::shared_ptr<Store> shared_store();
     Store new_store();
     void report(const session::RankMessage& message);
     void announce(const session::RankMessage& message);
@@ -103,7 +106,7 @@ private:
 
     std::mutex store_mutex_;
     std::unique_ptr<HostedStore> hosted_;
-    std::optional<Store> store_;
+    std::shared_ptr<Store> store_;
 
     std::mutex line_mutex_;
     std::optional<session::AgentLine> line_;
@@ -226,17 +229,17 @@ Store Session::Impl::serve_on_node(const StoreOptions& options) {
     return Store::connect(plain);
 }
 
-Store& Session::Impl::store() {
+std::shared_ptr<Store> Session::Impl::shared_store() {
     const std::lock_guard lock(store_mutex_);
     if (!store_) {
         try {
-            store_.emplace(end_with_generation(connect_store()));
+            store_ = std::make_shared<Store>(end_with_generation(connect_store()));
         } catch (...) {
             hosted_.reset();
             throw;
         }
     }
-    return *store_;
+    return store_;
 }
 
 Store Session::Impl::new_store() {
@@ -390,6 +393,7 @@ void Session::Impl::rejoin() {
         throw Error(ErrorCode::invalid_argument, "rejoin: the generation is not over",
                     "call it after GenerationChanged, with expect_changes() called before");
     listener_.reset();
+    generation_watch()->await_ends(Deadline::after(kEndsTimeout));
     const UniqueFd word = leave();
     move_to(session::wait_for_next(word, Deadline::after(kNextTimeout)));
     listen();
@@ -449,6 +453,7 @@ Session Session::from_environment() {
 const RankInfo& Session::info() const noexcept { return impl_->info(); }
 Store& Session::store() { return impl_->store(); }
 Store Session::new_store() { return impl_->new_store(); }
+std::shared_ptr<Store> Session::shared_store() { return impl_->shared_store(); }
 
 void Session::report_step(const StepReport& report) {
     impl_->report(

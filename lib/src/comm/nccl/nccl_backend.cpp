@@ -1,5 +1,6 @@
 #include "comm/nccl/nccl_backend.hpp"
 
+#include "comm/nccl/backoff.hpp"
 #include "comm/split_plan.hpp"
 
 #include <autolaunch/error.hpp>
@@ -132,6 +133,20 @@ NcclBackend::~NcclBackend() {
     } catch (const std::exception&) {
         staging_.abandon();
     }
+}
+
+std::function<void(const Deadline&)> NcclBackend::end_of_use() const {
+    return [device = group_->runtime().device,
+            users = std::weak_ptr(group_->shared_runtime())](const Deadline& deadline) {
+        for (Backoff backoff; !users.expired(); backoff.pause())
+            if (deadline.passed())
+                throw TimeoutError(
+                    "a communicator of NCCL is still in use: this process cannot go on",
+                    "destroy communicators, and what was made from them, before rejoin()");
+        const CudaDevice::Current current(*device);
+        const CudaDevice::Stream probe = device->make_stream();
+        device->wait(device->record(probe.get()), kLongestRest);
+    };
 }
 
 NcclPlace NcclBackend::place(CUstream stream) const {

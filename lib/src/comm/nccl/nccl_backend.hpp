@@ -1,11 +1,13 @@
 #pragma once
 // Collectives on GPUs, through NCCL.
+#include "base/deadline.hpp"
 #include "comm/backend.hpp"
 #include "comm/nccl/host_staging.hpp"
 #include "comm/nccl/nccl_calls.hpp"
 #include "comm/nccl/nccl_group.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +37,11 @@ public:
                                                const NcclOptions& options);
     explicit NcclBackend(std::shared_ptr<NcclGroup> group);
     ~NcclBackend() override;
+
+    /// For after this backend's life: waits until nothing that was made of it is on the GPU any
+    /// more, and throws Error where something is at the deadline, or the GPU takes no more work
+    /// from this process (a CUDA error that stays).
+    std::function<void(const Deadline&)> end_of_use() const;
 
     std::string_view name() const noexcept override { return "nccl"; }
     int rank() const noexcept override { return group_->rank(); }

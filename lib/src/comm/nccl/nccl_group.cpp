@@ -22,6 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kLookEvery{10};
+
 std::vector<ncclUniqueId> exchange_ids(NcclRuntime& runtime, const std::string& name, int rank,
                                        int size) {
     const int count = nccl_id_count(size, runtime.nccl.CommInitRankScalable != nullptr);
@@ -70,6 +72,13 @@ std::shared_ptr<NcclGroup> NcclGroup::make(std::shared_ptr<NcclRuntime> runtime,
     return group;
 }
 
+// While it is made: later its Communicator sees to it.
+std::shared_ptr<void> NcclGroup::end_with_job() {
+    if (!runtime_->rendezvous.end_with)
+        return nullptr;
+    return runtime_->rendezvous.end_with([this](const std::string& reason) { abort(reason); });
+}
+
 ncclConfig_t NcclGroup::config() const {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = runtime_->blocking ? 1 : 0;
@@ -81,6 +90,7 @@ std::shared_ptr<NcclGroup> NcclGroup::connect(std::shared_ptr<NcclRuntime> runti
     auto group = make(std::move(runtime), std::move(name), rank, size);
     if (size == 1)
         return group;
+    const auto ends = group->end_with_job();
     auto ids = exchange_ids(*group->runtime_, group->name_, rank, size);
     const CudaDevice::Current current(*group->runtime_->device);
     group->run([] { return "NCCL's initialisation"; },
@@ -120,7 +130,11 @@ ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids) {
             outcome->result.set_exception(std::current_exception());
         }
     }).detach();
-    if (result.wait_for(runtime_->timeout) != std::future_status::ready)
+    const Deadline deadline = Deadline::after(runtime_->timeout);
+    while (result.wait_for(kLookEvery) != std::future_status::ready && !deadline.passed())
+        if (state_.aborted())
+            throw_failure();
+    if (result.wait_for(std::chrono::seconds::zero()) != std::future_status::ready)
         fail_and_throw(ErrorCode::timeout,
                        fmt::format("rank {} of {}: NCCL's initialisation did not end within {} ms",
                                    rank_, size_, runtime_->timeout.count()));
@@ -242,6 +256,7 @@ std::shared_ptr<NcclGroup> NcclGroup::split(std::string name, int color, int ran
         return nullptr;
     auto group = make(runtime_, std::move(name), rank, size);
     group->comm_ = made_;
+    const auto ends = group->end_with_job();
     if (pairs)
         group->await_ready("split");
     return group;

@@ -54,6 +54,7 @@ public:
     int rank() const noexcept { return rank_; }
     int size() const noexcept { return size_; }
     NcclRuntime& runtime() const noexcept { return *runtime_; }
+    std::shared_ptr<NcclRuntime> shared_runtime() const { return runtime_; }
 
     /// Makes the calls and waits until NCCL has put them on their streams. Throws, and ends the
     /// group, when NCCL refuses. `doing` is for messages: "all_reduce of …".
@@ -99,6 +100,7 @@ private:
     static std::shared_ptr<NcclGroup> make(std::shared_ptr<NcclRuntime> runtime, std::string name,
                                            int rank, int size);
     static void end(NcclGroup* group);
+    std::shared_ptr<void> end_with_job();
     ncclConfig_t config() const;
     ncclResult_t initialise(std::span<ncclUniqueId> ids);
     void await_ready(const char* doing);

@@ -19,6 +19,10 @@ struct NcclRendezvous {
     /// Waits for the key; throws TimeoutError.
     std::function<std::string(const std::string& key, std::chrono::milliseconds timeout)> get;
     std::function<bool(const std::string& key)> has;
+    /// Calls `abort` when the job has no use for a group any more, while the result lives. Not
+    /// needed.
+    std::function<std::shared_ptr<void>(std::function<void(const std::string&)> abort)> end_with =
+        {};
 };
 
 struct NcclRuntime {
