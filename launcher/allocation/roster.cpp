@@ -1,5 +1,6 @@
 #include "allocation/roster.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace autolaunch::launcher {
@@ -9,6 +10,18 @@ int Roster::first_rank(int node) const {
     for (int before = 0; before < node; ++before)
         rank += nodes[static_cast<std::size_t>(before)].ranks;
     return rank;
+}
+
+int Roster::taking_part_before(int node) const {
+    return static_cast<int>(std::count_if(nodes.begin(), nodes.begin() + node,
+                                          [](const RosterNode& one) { return one.ranks > 0; }));
+}
+
+std::vector<int> Roster::ranks_per_node() const {
+    std::vector<int> ranks;
+    for (const RosterNode& node : nodes)
+        ranks.push_back(node.ranks);
+    return ranks;
 }
 
 Roster assume_alike(const Allocation& allocation, int ranks_here, const std::string& run_name) {

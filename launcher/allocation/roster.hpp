@@ -8,7 +8,7 @@ namespace autolaunch::launcher {
 
 struct RosterNode {
     std::string name;  ///< as the scheduler calls it
-    int ranks = 1;     ///< started there
+    int ranks = 1;     ///< started there; 0: it takes no part in this generation, as when lost
 };
 
 /// Who takes part, in the order of node ranks: what the rendezvous agreed on and `make_plan` counts
@@ -20,6 +20,10 @@ struct Roster {
         run_name;  ///< of the run directory, where neither the spec nor the scheduler names it
 
     int first_rank(int node) const;
+    /// Of the nodes before `node`: those that take part.
+    int taking_part_before(int node) const;
+    int taking_part() const { return taking_part_before(static_cast<int>(nodes.size())); }
+    std::vector<int> ranks_per_node() const;
     int world_size() const { return first_rank(static_cast<int>(nodes.size())); }
 };
 

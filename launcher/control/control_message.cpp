@@ -58,7 +58,8 @@ auto fields(Is<Refused> auto& m) { return std::tie(m.reason, m.hint); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, m.ranks); }
 
 auto fields(Is<StartGeneration> auto& m) {
-    return std::tie(m.generation, m.master_address, m.master_port, m.store_token, m.secret);
+    return std::tie(m.generation, m.master_address, m.master_port, m.store_token, m.secret,
+                    m.ranks_per_node);
 }
 auto fields(Is<StopRanks> auto& m) {
     return std::tie(m.generation, m.by_user, m.reason, m.signal, m.grace_ms);

@@ -71,6 +71,8 @@ struct StartGeneration {
     std::uint16_t master_port = 0;
     std::string store_token = {};  ///< of this generation: what keys of ours begin with
     std::string secret = {};       ///< of this generation: for names that no other user may guess
+    /// By node rank; 0: it takes no part, as when lost. Empty: as in the generation before.
+    std::vector<int> ranks_per_node = {};
     bool operator==(const StartGeneration&) const = default;
 };
 struct StopRanks {

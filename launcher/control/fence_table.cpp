@@ -20,7 +20,10 @@ FenceTable::Pending FenceTable::open(const control::Fence& fence) const {
     Pending pending;
     pending.nodes = fence.nodes;
     pending.seen.assign(static_cast<std::size_t>(node_count_), !fence.nodes.empty());
-    pending.missing = pending.seen.size();
+    if (fence.nodes.empty() && !left_out_.empty())
+        pending.seen = left_out_;
+    pending.missing =
+        static_cast<std::size_t>(std::count(pending.seen.begin(), pending.seen.end(), false));
     if (fence.nodes.empty())
         return pending;
     pending.missing = 0;
@@ -61,7 +64,12 @@ std::optional<FenceTable::Completed> FenceTable::contribute(int node, control::F
     return completed;
 }
 
-void FenceTable::begin_generation(int generation) {
+void FenceTable::begin_generation(int generation, const std::vector<int>& ranks_per_node) {
+    if (!ranks_per_node.empty()) {
+        left_out_.assign(static_cast<std::size_t>(node_count_), false);
+        for (std::size_t node = 0; node < left_out_.size() && node < ranks_per_node.size(); ++node)
+            left_out_[node] = ranks_per_node[node] == 0;
+    }
     generation_ = std::max(generation_, generation);
     pending_.erase(pending_.begin(), pending_.lower_bound({generation_, std::string()}));
 }

@@ -30,7 +30,8 @@ public:
     std::optional<Completed> contribute(int node, control::Fence&& fence);
 
     /// Forgets the fences of generations before this one, and drops what still comes for them.
-    void begin_generation(int generation);
+    /// Nodes with 0 `ranks_per_node` take no part in it, nor in any fence; empty: as before.
+    void begin_generation(int generation, const std::vector<int>& ranks_per_node = {});
     std::size_t pending() const { return pending_.size(); }
 
 private:
@@ -43,6 +44,7 @@ private:
     Pending open(const control::Fence& fence) const;
 
     int node_count_;
+    std::vector<bool> left_out_;  // by node rank; empty: none
     int generation_ = 0;
     std::map<std::pair<int, std::string>, Pending> pending_;  // by generation and name
 };

@@ -108,7 +108,7 @@ void HeadHub::hand_over_kept() {
 
 void HeadHub::command(const control::Command& command) {
     if (const auto* start = std::get_if<control::StartGeneration>(&command))
-        fences_.begin_generation(start->generation);
+        fences_.begin_generation(start->generation, start->ranks_per_node);
     if (std::holds_alternative<control::Finish>(command))
         finishing_ = true;
     if (peers_.size() > 1) {

@@ -88,11 +88,14 @@ BindingMode binding_mode_of(const ResourceSpec& resources) {
 
 void place_nodes(LaunchPlan& plan, const Roster& roster) {
     for (const RosterNode& node : roster.nodes) {
+        if (node.ranks == 0)
+            continue;
         plan.node_names.push_back(node.name);
         plan.ranks_per_node.push_back(node.ranks);
     }
-    plan.node_count = static_cast<int>(roster.nodes.size());
+    plan.node_count = roster.taking_part();
     plan.node_rank = roster.self;
+    plan.group_rank = roster.taking_part_before(roster.self);
     plan.world_size = roster.world_size();
     const auto total = plan.spec.resources.total_ranks;
     if (total && *total != plan.world_size)

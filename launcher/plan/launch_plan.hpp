@@ -50,10 +50,11 @@ struct LaunchPlan {
     std::string hostname;  ///< this node
     std::string saved_machine =
         {};  ///< the file this node's topology was read from; empty: the node itself
-    std::vector<std::string>
-        node_names;                   ///< by node rank; empty where nobody has named the node yet
+    /// Of the nodes that take part, by group rank; empty where nobody has named the node yet.
+    std::vector<std::string> node_names;
     std::vector<int> ranks_per_node;  ///< the same
-    int node_rank = 0;
+    int node_rank = 0;                ///< among all that joined, for the whole job
+    int group_rank = 0;               ///< among those that take part in this generation
     int world_size = 1;
     int tasks_here = 1;           ///< that the scheduler started on this node: agent and stand-ins
     std::string workdir;          ///< absolute
@@ -74,7 +75,7 @@ struct LaunchPlan {
     std::uint64_t node_memory_bytes = 0;  ///< that all ranks here may use together; 0: unknown
     std::optional<MemoryForecast> memory = {};  ///< where the spec says how large the model is
     BindingMode binding_mode = BindingMode::node;
-    int node_count = 1;
+    int node_count = 1;  ///< that take part in this generation
     std::optional<std::chrono::system_clock::time_point>
         ends_at;  ///< the allocation, where the environment says it
     std::optional<std::chrono::seconds>

@@ -102,8 +102,8 @@ void add_identity(Choices& choices, const LaunchPlan& plan, const RankPlan& rank
     }
     choices.add(env::kWorldSize, plan.world_size, "ranks in all");
     choices.add(env::kLocalWorldSize, local_size, "ranks on this node");
-    choices.add(env::kGroupRank, plan.node_rank, "this node among the nodes");
-    choices.add(env::kNodeRank, plan.node_rank, "as GROUP_RANK, for programs that ask so");
+    choices.add(env::kGroupRank, plan.group_rank, "this node among the nodes");
+    choices.add(env::kNodeRank, plan.group_rank, "as GROUP_RANK, for programs that ask so");
     choices.add(env::kGroupWorldSize, plan.node_count, "nodes");
     const bool one_role = plan.spec.programs.empty();
     choices.add(env::kRoleRank, rank.role_rank,

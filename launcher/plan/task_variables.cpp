@@ -82,7 +82,7 @@ long long value_of_count(Count count, const LaunchPlan& plan, const RankPlan& ra
         case Count::local_rank:
             return rank.local_rank;
         case Count::node:
-            return plan.node_rank;
+            return plan.group_rank;
         case Count::ranks:
             return plan.world_size;
         case Count::local_ranks:

@@ -140,6 +140,7 @@ struct NodeLost {
     int stopped = 0;         ///< ranks on other nodes that were stopped for it
     std::chrono::milliseconds stopped_others_in{0};
     std::chrono::milliseconds ran{0};      ///< the job, until then
+    bool goes_on = false;                  ///< the job does, without it
     std::vector<std::string> flight = {};  ///< as GenerationFailed's
     std::string flight_path = {};
 };
@@ -188,6 +189,12 @@ struct JobHung {
     std::chrono::milliseconds restart_delay{0};
     std::string no_restart = {};  ///< why there is none
 };
+/// The generation that begins now has fewer nodes than the one before: the job goes on without
+/// those it has lost.
+struct WorldChanged {
+    int nodes = 0, world_size = 0;
+    std::vector<std::string> without;  ///< by name, all that were lost so far
+};
 /// The node that decides is gone: this one ends its ranks by itself.
 struct HeadLost {
     std::string node, why;
@@ -233,7 +240,7 @@ struct Event {
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
                  StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
                  RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
-                 NodeLost, HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown,
+                 NodeLost, WorldChanged, HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown,
                  PythonPreloaded, WarningRaised, FlightShown, StandstillNoticed, StandstillOver,
                  StacksShown, JobHung, StragglersSeen, JobEnded>
         what;

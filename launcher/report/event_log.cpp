@@ -195,9 +195,14 @@ std::pair<const char*, Json> describe(const NodeLost& e) {
                  {"why", e.why},
                  {"stopped", e.stopped},
                  {"stopped_others_in_seconds", seconds(e.stopped_others_in)},
-                 {"ran_seconds", seconds(e.ran)}};
+                 {"ran_seconds", seconds(e.ran)},
+                 {"goes_on", e.goes_on}};
     set_if_any(json, "flight_path", e.flight_path);
     return {"node_lost", json};
+}
+std::pair<const char*, Json> describe(const WorldChanged& e) {
+    return {"world_changed",
+            {{"nodes", e.nodes}, {"world_size", e.world_size}, {"without", e.without}}};
 }
 std::pair<const char*, Json> describe(const FlightShown& e) {
     Json json = {{"reason", e.reason}, {"lines", e.lines}};

@@ -52,8 +52,8 @@ void enter_one(LedgerBook& book, Time at, int, const StopRequested& stop) {
 void enter_one(LedgerBook& book, Time at, int generation, const GenerationFailed& failure) {
     book.generation_failed(at, generation, failure.restart_number.has_value());
 }
-void enter_one(LedgerBook& book, Time at, int generation, const NodeLost&) {
-    book.generation_failed(at, generation, false);
+void enter_one(LedgerBook& book, Time at, int generation, const NodeLost& lost) {
+    book.generation_failed(at, generation, lost.goes_on);
 }
 void enter_one(LedgerBook& book, Time at, int generation, const JobHung& hung) {
     book.generation_failed(at, generation, hung.restart_number.has_value());

@@ -128,7 +128,12 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                         .why = known_or<std::string>(line, "why", ""),
                         .stopped = known_or(line, "stopped", 0),
                         .stopped_others_in = duration_in(line, "stopped_others_in_seconds"),
-                        .ran = duration_in(line, "ran_seconds")};
+                        .ran = duration_in(line, "ran_seconds"),
+                        .goes_on = known_or(line, "goes_on", false)};
+    if (name == "world_changed")
+        return WorldChanged{.nodes = known_or(line, "nodes", 0),
+                            .world_size = known_or(line, "world_size", 0),
+                            .without = known_or<std::vector<std::string>>(line, "without", {})};
     if (name == "job_hung") {
         JobHung hung;
         hung.found.headline = known_or<std::string>(line, "what", "");

@@ -266,6 +266,14 @@ void Reporter::show(const Event&, const NodeLost& lost) {
     console_.write_message(failure_screen(lost, console_.style()));
 }
 
+void Reporter::show(const Event&, const WorldChanged& world) {
+    job_.world_size = world.world_size;
+    console_.write_message(fmt::format("  go on     {} node{} · {} rank{} · without {}",
+                                       world.nodes, world.nodes == 1 ? "" : "s", world.world_size,
+                                       world.world_size == 1 ? "" : "s",
+                                       safe(fmt::format("{}", fmt::join(world.without, ", ")))));
+}
+
 void Reporter::show(const Event&, const HeadLost& lost) {
     console_.write_message(console_.style().red(fmt::format("✗ the head was lost: {}", lost.why)) +
                            fmt::format("\n    cause: {}", name_of(Cause::node_lost)));

@@ -83,6 +83,7 @@ private:
     void show(const Event& event, const GenerationFailed& failure);
     void show(const Event& event, const GenerationEnded& ended);
     void show(const Event& event, const NodeLost& lost);
+    void show(const Event& event, const WorldChanged& world);
     void show(const Event& event, const HeadLost& lost);
     void show(const Event& event, const SpawnFailed& failure);
     void show(const Event& event, const WarningRaised& warning);

@@ -107,12 +107,28 @@ bool over_torchruns(const RestartSpec& restart, const RestartHistory& history) {
            }) >= restart.max_restarts;
 }
 
+bool has_action_for(const RestartSpec& restart, Cause cause) {
+    const auto rules = restart.on.find(cause);
+    return rules != restart.on.end() && rules->second.action;
+}
+
+// Who says with how few nodes a job may go on wants it to: it is nobody's restart.
+CausePolicy go_on_without(Cause cause) {
+    CausePolicy policy;
+    policy.cause = cause;
+    policy.action = RestartAction::restart;
+    policy.counts = false;
+    return policy;
+}
+
 }  // namespace
 
 Decision decide(const RestartSpec& restart, const RestartHistory& history,
                 const Situation& situation) {
-    const CausePolicy policy =
-        restart_policy(restart)[static_cast<std::size_t>(situation.record.cause)];
+    CausePolicy policy = restart_policy(restart)[static_cast<std::size_t>(situation.record.cause)];
+    const bool goes_on = situation.enough_nodes && !has_action_for(restart, policy.cause);
+    if (goes_on)
+        policy = go_on_without(policy.cause);
     Decision decision;
     decision.end = {.generation = situation.generation,
                     .at = situation.now,
@@ -130,7 +146,7 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
         decision.why = situation.record.no_requeue;
     if (decision.why.empty() && policy.action != RestartAction::stop)
         decision.why = why_used_up(policy, restart, account);
-    if (decision.why.empty() && policy.action == RestartAction::restart &&
+    if (decision.why.empty() && policy.action == RestartAction::restart && !goes_on &&
         over_torchruns(restart, history))
         decision.why = fmt::format("all {} restarts are used up", restart.max_restarts);
     if (!decision.why.empty() || policy.action == RestartAction::stop)

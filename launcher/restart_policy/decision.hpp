@@ -20,6 +20,7 @@ struct Situation {
     bool has_saved = false;            ///< it published a checkpoint
     std::chrono::milliseconds ran{0};  ///< the generation
     bool input_spent = false;          ///< what came in on stdin is not there for another one
+    bool enough_nodes = false;         ///< of a lost node: the job may go on without it
 };
 
 struct Decision {

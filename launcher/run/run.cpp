@@ -95,15 +95,22 @@ struct Prepared {
     RunDirectory run_dir;
 };
 
-Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
-                              const Allocation& allocation, const NodeTopology& topology,
-                              const EnvironmentMap& environment, const NcclSite& nccl) {
+LaunchPlan plan_generation(const JobSpec& spec, const Allocation& allocation,
+                           const NodeTopology& topology, const Roster& roster,
+                           const EnvironmentMap& environment, const NcclSite& nccl) {
     LaunchPlan plan =
-        make_plan(spec, allocation, topology, joined.roster, environment, current_folder(), nccl);
+        make_plan(spec, allocation, topology, roster, environment, current_folder(), nccl);
     plan_mpi(plan, environment);
     plan_output(plan, environment);
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
+    return plan;
+}
+
+Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
+                              const Allocation& allocation, const NodeTopology& topology,
+                              const EnvironmentMap& environment, const NcclSite& nccl) {
+    LaunchPlan plan = plan_generation(spec, allocation, topology, joined.roster, environment, nccl);
     check_input(plan, allocation.tasks_on_node.value_or(1) > 1);
     RunDirectory run_dir(plan);
     return {std::move(plan), std::move(run_dir)};
@@ -219,6 +226,18 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         return *unfit;
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     add_gpu_claims(claims, kClaimsOfStart, plan);
+    const auto replan = [&joined, &plan = plan, &run_dir = run_dir, &allocation, &topology,
+                         &environment](const std::vector<int>& ranks_per_node) {
+        Roster roster = joined.roster;
+        for (std::size_t node = 0; node < ranks_per_node.size() && node < roster.nodes.size();
+             ++node)
+            roster.nodes[node].ranks = ranks_per_node[node];
+        const NcclSite nccl =
+            read_nccl_site(plan.spec, environment, topology, joined.summary.local_address);
+        plan = plan_generation(plan.spec, allocation, topology, roster, environment, nccl);
+        joined.roster = std::move(roster);
+        run_dir.keep_plan(plan);
+    };
     ConsoleOptions console_options = ConsoleOptions::from_environment();
     console_options.secrets = plan.spec.secrets;
     console_options.ranks_write_bytes = !plan.spec.logging.prefix;
@@ -240,7 +259,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
                    &pulse,
                    shell,
                    origin,
-                   &traces},
+                   &traces,
+                   replan},
                   std::move(keeper_gone), {environment, file_limit, ignores_hangup()});
     coordinator.reset();
     sockets.reset();

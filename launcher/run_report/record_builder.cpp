@@ -407,8 +407,18 @@ void RecordBuilder::on(const Event& event, const NodeLost& lost) {
     failure.how = fmt::format("was lost with {} rank{}", lost.ranks.size(),
                               lost.ranks.size() == 1 ? "" : "s");
     failure.what = shortened(lost.why);
+    failure.follows = lost.goes_on ? "the job goes on without it" : "";
     add_failure(std::move(failure));
-    begin_span(time_of(event), LedgerKind::idle);
+    begin_span(time_of(event), lost.goes_on ? LedgerKind::recovery : LedgerKind::idle);
+}
+
+// Ranks have other nodes now. A lost node's plan has the old ones: the others' are read later, or
+// are for ranks that are not there any more.
+void RecordBuilder::on(const Event&, const WorldChanged& world) {
+    ranks_.clear();
+    record_.node_count = world.nodes;
+    record_.world_size = world.world_size;
+    is_smaller_ = true;
 }
 
 void RecordBuilder::on(const Event& event, const JobHung& hung) {
@@ -546,7 +556,8 @@ RunRecord RecordBuilder::take() {
         begin_span(*record_.last_seen, std::nullopt);
     explain_ends();
     for (const auto& [number, rank] : ranks_)
-        record_.ranks.push_back(rank);
+        if (!is_smaller_ || number < record_.world_size)
+            record_.ranks.push_back(rank);
     if (bad_lines_ > 0)
         gap(fmt::format("events.jsonl: {} cannot be understood, first {}; passed over",
                         bad_lines_ == 1 ? "1 line" : fmt::format("{} lines", bad_lines_),

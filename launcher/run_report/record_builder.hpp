@@ -53,6 +53,7 @@ private:
     void on(const Event& event, const RankExited& end);
     void on(const Event& event, const GenerationFailed& failure);
     void on(const Event& event, const NodeLost& lost);
+    void on(const Event& event, const WorldChanged& world);
     void on(const Event& event, const JobHung& hung);
     void on(const Event& event, const SpawnFailed& failed);
     void on(const Event& event, const WarningRaised& warning);
@@ -68,7 +69,8 @@ private:
     void add_pace(const RecordPace& pace);
     void warn(std::string text);
 
-    int node_ = 0;  ///< whose lines come
+    bool is_smaller_ = false;  ///< the job goes on with fewer nodes than it began with
+    int node_ = 0;             ///< whose lines come
     std::string node_file_;
     bool node_is_torn_ = false;  ///< said that lines of it cannot be understood
     RunRecord record_;

@@ -63,6 +63,9 @@ struct NodeContext {
     JobTraces* traces = nullptr;   ///< of all that is started; null: nobody wants to know
     StopFacts* stop_facts = nullptr;  ///< on the head's node; else null
     WarmParent* python = nullptr;     ///< that ranks are forked from; null: from none
+    /// Makes `plan` and `roster` anew, for so many ranks by node rank; between generations. Throws
+    /// Error.
+    std::function<void(const std::vector<int>& ranks_per_node)> replan = {};
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.

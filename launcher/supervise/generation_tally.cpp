@@ -18,6 +18,13 @@ void GenerationTally::never_started() {
     open_ = 0;
 }
 
+void GenerationTally::leave_out(int node) {
+    Node& known = nodes_[static_cast<std::size_t>(node)];
+    known.ended = known.every_rank_exited_zero = true;
+    ++running_;
+    --open_;
+}
+
 // What is not the node's own time of the answer's was spent on the way there and back.
 void GenerationTally::running(int node, const control::GenerationRunning& running, Moment heard) {
     ++running_;

@@ -28,6 +28,8 @@ public:
 
     /// Nobody was told to start: nothing is waited for.
     void never_started();
+    /// It was lost before, and takes no part.
+    void leave_out(int node);
     void running(int node, const control::GenerationRunning& running, Moment heard);
     /// The earliest failure counts, not the one that was heard of first.
     void failed(int node, control::RankFailed failure, Moment heard);

@@ -8,6 +8,7 @@
 #include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
 #include "restart_policy/hang_limit.hpp"
+#include "restart_policy/node_limits.hpp"
 #include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
 #include "supervise/stop_grace.hpp"
@@ -40,6 +41,8 @@ constexpr auto kSettleTime = std::chrono::milliseconds(1500);
 // that waited together the last gives up a moment after the first.
 constexpr auto kPeerTime = std::chrono::milliseconds(250);
 constexpr auto kWaitersTime = std::chrono::seconds(5);
+// What a node that was lost has beyond the time in which it must find out by itself.
+constexpr std::chrono::milliseconds kFenceTime{1000};
 constexpr auto kWarningDelay =
     std::chrono::milliseconds(100);  // equal warnings of other nodes come within it
 
@@ -155,19 +158,22 @@ void JobSupervisor::act(JobAction action) {
 
 void JobSupervisor::start_generation() {
     kill_sent_ = false;
+    leave_out_lost_nodes();
     ended_by_.reset();
     next_.reset();
     hang_.reset();
     stacks_.clear();
     store_ = {};  // its port is free before the next one is taken
     flight_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()),
-                             plan_.world_size);
+                             roster_.world_size());
     standstill_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()));
     for (const int node : gone_) {
         flight_.node_lost(node);
         standstill_.node_lost(node);
     }
     tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
+    for (const int node : given_up_)
+        tally_->leave_out(node);
     try {
         store_ = coordinator_.open_store(io_, *joined_.member, generation_number_);
     } catch (const Error& error) {
@@ -179,7 +185,22 @@ void JobSupervisor::start_generation() {
                                            .master_address = store_.address,
                                            .master_port = store_.server->port(),
                                            .store_token = store_.token,
-                                           .secret = random_hex(kSecretBytes)});
+                                           .secret = random_hex(kSecretBytes),
+                                           .ranks_per_node = roster_.ranks_per_node()});
+}
+
+// Of the generation that is about to begin.
+void JobSupervisor::leave_out_lost_nodes() {
+    missed_node_.clear();
+    std::vector<std::string> without;
+    for (const int node : given_up_) {
+        roster_.nodes[static_cast<std::size_t>(node)].ranks = 0;
+        without.push_back(name_of(node));
+    }
+    if (std::exchange(left_out_, without.size()) != without.size())
+        report(WorldChanged{.nodes = roster_.taking_part(),
+                            .world_size = roster_.world_size(),
+                            .without = std::move(without)});
 }
 
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
@@ -191,7 +212,7 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
     const auto grace = !by_user         ? plan_.spec.restart.grace_period
                        : time_limit_in_ ? stop_planner_.grace_within(*time_limit_in_ + kill_wait)
                                         : stop_planner_.grace_after(signal);
-    if (by_user || plan_.world_size > 1)
+    if (by_user || roster_.world_size() > 1)
         report(
             StopRequested{.reason = reason,
                           .failed = !by_user,
@@ -200,7 +221,7 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
                           .can_hurry = by_user && signal == SIGINT});
     if (by_user && !time_limit_in_ && grace < plan_.spec.restart.grace_period)
         report(WarningRaised{shortened_notice(plan_, grace)});
-    if (state_ != JobState::restarting)
+    if (state_ != JobState::restarting || !missed_node_.empty())  // ranks get other numbers
         return order_stop(by_user, reason, grace);
     head_.command(control::LeaveGeneration{.generation = generation_number_,
                                            .reason = reason,
@@ -279,7 +300,8 @@ void JobSupervisor::give_up() {
 }
 
 void JobSupervisor::wait_to_restart() {
-    wait_then(next_ ? next_->delay : plan_.spec.restart.backoff, JobEvent::wait_over);
+    const auto delay = next_ ? next_->delay : plan_.spec.restart.backoff;
+    wait_then(std::max(delay, between(steady_clock::now(), fenced_at_)), JobEvent::wait_over);
 }
 
 void JobSupervisor::on_report(int node, control::Report&& report) {
@@ -340,7 +362,7 @@ void JobSupervisor::on(int node, control::RankFailed&& failed) {
     tally_->failed(node, std::move(failed), steady_clock::now());
     failed_at_ = tally_->first_failure()->at;
     const bool is_known = !heard.follows && heard.cause != Cause::collective_timeout;
-    if (first && !is_known && plan_.world_size > 1) {
+    if (first && !is_known && roster_.world_size() > 1) {
         awaits_others_ = true;
         peer_timer_.expires_after(heard.follows ? kPeerTime : kWaitersTime);
         peer_timer_.async_wait([this](const std::error_code& error) {
@@ -377,7 +399,8 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
         .step = record.step,
         .has_saved = (tally_ ? tally_->checkpoint_step() : checkpoint_step_).has_value(),
         .ran = tally_ ? since(tally_->begun()) : std::chrono::milliseconds(0),
-        .input_spent = input_spent_};
+        .input_spent = input_spent_,
+        .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty()};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))
             if (end.last_step && (!situation.step || *situation.step < *end.last_step))
@@ -505,7 +528,7 @@ void JobSupervisor::on(int node, control::Here&& here) {
     if (!is_current(here.generation) || here.request != who_is_here_)
         return;
     here_.insert(node);
-    if (2 * here_.size() > roster_.nodes.size())
+    if (2 * here_.size() > static_cast<std::size_t>(roster_.taking_part()))
         head_.command(control::GoOn{generation_number_});
 }
 
@@ -528,7 +551,9 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
         return;
     settled_at_ = steady_clock::now() + kSettleTime;
     lost_.push_back(announce_lost(roster_, node, why, since(started_at_)));
-    if (!is_ended_from_outside())
+    if (event == JobEvent::node_lost && goes_on_without_lost())
+        event = miss(node, why);
+    else if (!is_ended_from_outside())
         lost_node_ = name_of(node), why_lost_ = why;
     if (!tally_ || !tally_->first_failure())
         failed_at_ = steady_clock::now();
@@ -536,6 +561,29 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
     if (!tally_)
         report_lost();
     dispatch(event);
+}
+
+// Ranks that fail of the loss end a generation, too: which of the two is heard of first is chance.
+bool JobSupervisor::goes_on_without_lost() const {
+    const auto fewest = fewest_nodes(plan_.spec);
+    if (!fewest || is_ended_from_outside() || state_ == JobState::stopping)
+        return false;
+    Roster left = roster_;
+    for (const int node : given_up_)
+        left.nodes[static_cast<std::size_t>(node)].ranks = 0;
+    return left.taking_part() >= *fewest;
+}
+
+// An agent that is cut off from the head ends its ranks by itself, after the same silence by which
+// the head has found it lost.
+JobEvent JobSupervisor::miss(int node, const std::string& why) {
+    missed_node_ = name_of(node);
+    why_missed_ = why;
+    fenced_at_ = steady_clock::now() + kFenceTime;
+    if (state_ == JobState::waiting)
+        wait_then(std::max(between(steady_clock::now(), timer_.expiry()), kFenceTime),
+                  JobEvent::wait_over);
+    return JobEvent::node_missed;
 }
 
 void JobSupervisor::end_generation_if_over() {
@@ -577,7 +625,7 @@ void JobSupervisor::end_generation() {
     else if (tally_->first_failure())
         report_failure();
     // A lost node takes its ranks along, and theirs; else a failure came before a stop.
-    if (!lost_node_.empty() || !ended_by_)
+    if (!lost_node_.empty() || !missed_node_.empty() || !ended_by_)
         if (const auto record = judge_from_outside(true))
             settle(*record);
     report_end();
@@ -627,6 +675,8 @@ std::optional<EndRecord> JobSupervisor::judge_from_outside(bool started) {
         return judge_agent_killed(roster_.nodes.size() > 1 ? name_of(*keeper_gone_of_) : "");
     if (stop_signal_)
         return judge_this_stop(!started || tally_->every_rank_exited_zero());
+    if (!missed_node_.empty())
+        return judge_lost_node(missed_node_, why_missed_, checkpoint_step_.has_value());
     return std::nullopt;
 }
 
@@ -653,6 +703,7 @@ void JobSupervisor::report_lost() {
                 ends.begin(), ends.end(), [](const RankExited& end) { return end.asked_to_stop; }));
             lost.stopped_others_in = between(failed_at_, tally_->last_end());
             FlightFindings found = flight_.take_failure(lost.node + " was lost");
+            lost.goes_on = lost_node_.empty() && !missed_node_.empty();
             lost.flight = std::move(found.lines);
             lost.flight_path = std::move(found.path);
         }
@@ -662,7 +713,7 @@ void JobSupervisor::report_lost() {
 }
 
 void JobSupervisor::report_failure() {
-    GenerationVerdict verdict = judge_generation(*tally_, roster_, flight_, plan_.world_size);
+    GenerationVerdict verdict = judge_generation(*tally_, roster_, flight_, roster_.world_size());
     if (!ended_by_) {  // else a rank could not be started, before that
         settle(verdict.record);
         verdict.record = *ended_by_;

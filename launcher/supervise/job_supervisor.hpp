@@ -54,6 +54,7 @@ private:
     void dispatch(JobEvent event);
     void act(JobAction action);
     void start_generation();
+    void leave_out_lost_nodes();
     void stop_ranks(bool by_user, const std::string& reason);
     void order_stop(bool by_user, const std::string& reason, std::chrono::milliseconds grace);
     void kill_in(std::chrono::milliseconds time);
@@ -85,6 +86,8 @@ private:
     void act_on_failure();
     void on_node_lost(int node, const std::string& why);
     void lose(int node, JobEvent event, const std::string& why);
+    bool goes_on_without_lost() const;
+    JobEvent miss(int node, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
                       bool restart_helps);
     void end_generation_if_over();
@@ -118,7 +121,7 @@ private:
     const LaunchPlan& plan_;
     Coordinator& coordinator_;
     const Joined& joined_;
-    const Roster& roster_;
+    Roster roster_;  ///< of this generation; nodes that it goes on without have no ranks
     Head& head_;
     Reporter& reporter_;
     asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
@@ -152,6 +155,9 @@ private:
     // From outside; of a stop, a lost node and a lost keeper the first alone:
     std::optional<int> stop_signal_;
     std::string lost_node_, why_lost_;
+    std::string missed_node_, why_missed_;  ///< lost, and the next generation goes on without it
+    std::size_t left_out_ = 0;              ///< nodes without which this generation was begun
+    std::chrono::steady_clock::time_point fenced_at_{};  ///< no rank of a lost node lives then
     std::optional<int> keeper_gone_of_;  ///< the node where nobody waits for the agent any more
     std::optional<JobHung> hang_;        ///< this generation is ended for it
     std::vector<std::string> stacks_;    ///< files of this generation's StacksWritten

@@ -18,6 +18,7 @@ constexpr auto kJobTable = [] {
         {S::starting,   E::keeper_gone,          A::kill_ranks,        S::stopping},
         {S::starting,   E::all_ended,            A::finish,            S::finished},
         {S::starting,   E::node_lost,            A::terminate_ranks,   S::failing},
+        {S::starting,   E::node_missed,          A::terminate_ranks,   S::restarting},
 
         {S::running,    E::rank_failed,          A::terminate_ranks,   S::restarting},
         {S::running,    E::rank_failed_for_good, A::terminate_ranks,   S::failing},
@@ -26,6 +27,7 @@ constexpr auto kJobTable = [] {
         {S::running,    E::keeper_gone,          A::kill_ranks,        S::stopping},
         {S::running,    E::all_ended,            A::finish,            S::finished},
         {S::running,    E::node_lost,            A::terminate_ranks,   S::failing},
+        {S::running,    E::node_missed,          A::terminate_ranks,   S::restarting},
 
         {S::stopping,   E::stop_asked_again,     A::kill_ranks,        S::stopping},
         {S::stopping,   E::keeper_gone,          A::kill_ranks,        S::stopping},

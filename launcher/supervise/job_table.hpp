@@ -24,13 +24,14 @@ enum class JobEvent {
     grace_over,
     all_ended,  ///< no rank of the generation is left
     wait_over,
-    node_lost,  ///< a node with its ranks is gone
-    hung,       ///< ranks are there long after SIGKILL
+    node_lost,    ///< a node with its ranks is gone
+    node_missed,  ///< the same, and the job goes on without it
+    hung,         ///< ranks are there long after SIGKILL
     // All have ended, and the failure that counts is another one than the first that was heard of:
     no_restart,         ///< after it there is none
     restart_after_all,  ///< after it there is one
 };
-inline constexpr int kJobEvents = 13;
+inline constexpr int kJobEvents = 14;
 
 enum class JobAction {
     none,

@@ -4,6 +4,7 @@
 #include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "restart_policy/hang_limit.hpp"
+#include "restart_policy/node_limits.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/node_reports.hpp"
 #include "supervise/stop_grace.hpp"
@@ -209,6 +210,8 @@ void NodeSupervisor::act(NodeAction action) {
         case NodeAction::ask_ranks_to_leave:
             return ask_ranks_to_leave();
         case NodeAction::orphan_ranks:
+            if (fewest_nodes(plan_.spec))  // the others may begin without this node
+                return act(NodeAction::kill_ranks);
             wait_then(timer_, plan_.spec.restart.grace_period, NodeEvent::grace_over);
             return apply_to_ranks(RankEvent::peer_failed);
         case NodeAction::kill_ranks:
@@ -255,8 +258,10 @@ void NodeSupervisor::start_some() {
         return;
     const Deadline slice = Deadline::after(kStartSlice);
     try {
-        if (!generation_)
+        if (!generation_) {
+            adapt_plan();
             generation_ = make_generation();
+        }
         if (!generation_->can_start(inherited_, [this] { start_some(); }))
             return;
         while (generation_->start_next(inherited_)) {
@@ -267,6 +272,15 @@ void NodeSupervisor::start_some() {
         return cannot_start(error);
     }
     dispatch(NodeEvent::all_started);
+}
+
+// Fewer nodes than before: ranks have other numbers, and none that stayed can go on with its own.
+void NodeSupervisor::adapt_plan() {
+    const std::vector<int>& ranks = start_.ranks_per_node;
+    if (ranks.empty() || ranks == node_.roster.ranks_per_node())
+        return;
+    kept_.end(Deadline::after(kEndKeptTime));
+    node_.replan(ranks);
 }
 
 void NodeSupervisor::tell_running() {

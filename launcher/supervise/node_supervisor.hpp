@@ -53,6 +53,7 @@ private:
     void act(NodeAction action);
     void start_ranks();
     void start_some();
+    void adapt_plan();
     void tell_running();
     std::unique_ptr<Generation> make_generation();
     void cannot_start(const Error& error);

@@ -116,9 +116,13 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
             point_latest_at(path_);
     }
     // Whole or not at all: another node may write the same file, or a rank read it.
-    folder_.replace("plan" + suffix_ + ".json", plan_json(plan), kPrivateMode);
+    keep_plan(plan);
     folder_.replace(trainer_config_path().filename(), plan.spec.trainer_config, kPrivateMode);
     folder_.append(events_path().filename());  // what is wrong with it shows here, as all of these
+}
+
+void RunDirectory::keep_plan(const LaunchPlan& plan) const {
+    folder_.replace("plan" + suffix_ + ".json", plan_json(plan), kPrivateMode);
 }
 
 }  // namespace autolaunch::launcher

@@ -46,6 +46,8 @@ public:
     /// The number of the next generation that nobody has used here; on the head.
     int first_generation() const { return first_generation_; }
 
+    /// The plan of a generation that has fewer nodes than the one before. Throws SystemError.
+    void keep_plan(const LaunchPlan& plan) const;
     /// exit.json, or exit.node-K.json. Throws SystemError.
     void keep_certificate(const std::string& text) const {
         folder_.replace("exit" + suffix_ + ".json", text);

@@ -37,7 +37,8 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               &input,
                               job.traces,
                               job.joined.head ? &stop_facts : nullptr,
-                              job.plan.preload.wants_interpreter() ? &python : nullptr};
+                              job.plan.preload.wants_interpreter() ? &python : nullptr,
+                              job.replan};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
     std::optional<JobSupervisor> head;

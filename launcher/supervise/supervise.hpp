@@ -10,6 +10,9 @@
 
 #include <asio/io_context.hpp>
 
+#include <functional>
+#include <vector>
+
 namespace autolaunch::launcher {
 
 /// A job that has met, was planned and has a folder: all that this node needs to run its part.
@@ -25,6 +28,7 @@ struct PreparedJob {
     ShellJob shell = {};          ///< who started us, for a rank that has the terminal
     JobOrigin origin = {};
     JobTraces* traces = nullptr;  ///< what this node's part leaves to be looked for
+    std::function<void(const std::vector<int>& ranks_per_node)> replan = {};  ///< NodeContext's
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The

@@ -1,0 +1,87 @@
+#!/bin/bash
+# A job that may lose nodes (--nnodes MIN:MAX) goes on with those that are left: ranks get new numbers, and none of a lost node
+# lives when they begin.
+. "$(dirname "$0")/machines.sh"
+. "$(dirname "$0")/lib.sh"
+machines=(node0 node1 node2 node3)
+start_machines "${machines[@]}"
+
+# A rank says who it is, and works until the job is over. It saves for as long as it may when it is asked to stop.
+cat >rank.sh <<'END'
+echo "rank $RANK of $WORLD_SIZE, node $GROUP_RANK of $GROUP_WORLD_SIZE, on $(hostname)"
+trap 'echo saves; sleep 1; exit 0' TERM
+until [ -e "$1" ]; do sleep 0.05; done
+END
+declare -A agent_of code_of
+printf "trainer: {command: [x]}\nrendezvous: {lost_after: 2s}\n" >spec.yaml
+start() { # JOB MIN: an agent on each machine, in the background
+    local node
+    for node in "${machines[@]}"; do
+        on "$node" env "AUTOLAUNCH_JOB_KEY=a key for this test" "$AUTOLAUNCH" --nnodes "$2:4" --rdzv-backend c10d \
+            --rdzv-endpoint node0:23456 --rdzv-id "$1" -n 2 --log-dir "$1" -c "$work/spec.yaml" -- bash rank.sh "$work/$1.over" \
+            >"$1.$node.log" 2>&1 </dev/null &
+        agent_of[$node]=$!
+    done
+}
+ended() { # JOB NODE CODE
+    local code=0
+    wait "${agent_of[$2]}" || code=$?
+    expect "exit code of $2, $1" "$3" "$code"
+}
+ranks_of() { cat "$1/generation-$2"/rank-*/stdout 2>/dev/null | grep -h "^rank" | sort; }
+all_ranks() { # NODES: of a job that has none missing
+    local rank
+    for ((rank = 0; rank < 2 * $1; rank++)); do echo "rank $rank of $((2 * $1)), node $((rank / 2)) of $1"; done
+}
+where_of() { ranks_of "$1" "$2" | sed 's/.*, on //' | sort | uniq -c | xargs; }
+has_begun() { [ "$(ranks_of "$1" "$2" | wc -l)" = "$3" ]; }
+processes_on() { # MACHINE [PATTERN]: all that run there, but for the machine itself
+    local process space
+    space=$(readlink "/proc/${holder_of[$1]}/ns/uts")
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/ns/uts" 2>/dev/null)" = "$space" ] && [ "${process#/proc/}" != "${holder_of[$1]}" ] &&
+            tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q -e "${2:-.}" && echo "${process#/proc/}"
+    done
+}
+cut_off() { ip link set "$1" down || fail "$1 keeps its cable"; }
+cut_power() {
+    cut_off "$1"
+    processes_on "$1" | xargs -r kill -9 2>/dev/null
+}
+goes_on() { # JOB GENERATION RANKS LOST: with so many ranks, and none on the machine that was lost
+    eventually "generation $2 of $1" has_begun "$1" "$2" "$3"
+    expect "ranks of $4, which was lost" "" "$(processes_on "$4" rank.sh)"
+}
+
+start job 2
+eventually "all of it" has_begun job 0 8
+# Its agent is killed, and its kernel lives: that is known at once.
+kill -9 $(processes_on node3 --rdzv-id | head -n 1) || fail "no agent on node3"
+goes_on job 1 6 node3
+expect "ranks after the first loss" "$(all_ranks 3)" "$(ranks_of job 1 | sed 's/, on .*//')"
+expect "where they are" "2 node0 2 node1 2 node2" "$(where_of job 1)"
+# It is cut off, and its ranks live on until its agent has found out.
+cut_off node1
+goes_on job 2 4 node1
+expect "ranks after the second loss" "$(all_ranks 2)" "$(ranks_of job 2 | sed 's/, on .*//')"
+expect "where they are then" "2 node0 2 node2" "$(where_of job 2)"
+touch job.over
+ended job node0 0
+ended job node2 0
+ended job node1 68
+for lost in node3 node1; do contains "who was lost" job.node0.log "✗ $lost was lost"; done
+grep -Eq "^  go on     2 nodes · 4 ranks · without node[13], node[13]$" job.node0.log || fail "without whom it goes on: $(cat job.node0.log)"
+contains "the event" job/events.jsonl '"event":"world_changed","nodes":2,"world_size":4,"without":['
+ip link set node1 up
+
+# One more than it may lose.
+start less 3
+eventually "all of it" has_begun less 0 8
+cut_power node2
+goes_on less 1 6 node2
+cut_power node1
+ended less node0 68
+ended less node3 68
+contains "why it ends" less.node0.log "✗ node1 was lost"
+for node in "${machines[@]}"; do expect "what is left on $node" "" "$(processes_on "$node")"; done
+echo "passed"
