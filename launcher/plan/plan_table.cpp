@@ -4,6 +4,7 @@
 #include "plan/store_exposure.hpp"
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/hang_limit.hpp"
+#include "restart_policy/node_limits.hpp"
 #include "topology/path_class.hpp"
 
 #include <fmt/format.h>
@@ -251,6 +252,9 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     text += "\nstore of the ranks\n" + store_section(plan);
     text += "\nwhen a generation fails, by its cause\n" + policy_table(plan.spec.restart);
     text += "  a job that stands still is " + describe_hang_limit(plan.spec) + "\n";
+    if (const std::string limits = describe_node_limits(plan.spec, plan.node_count);
+        !limits.empty())
+        text += "  " + limits + "\n";
     if (plan.gpu_count > 0)
         text += "\nnccl\n" + nccl_section(plan);
     if (plan.memory)

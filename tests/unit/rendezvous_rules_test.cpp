@@ -313,6 +313,19 @@ TEST_CASE("fences count every node of their set once") {
     CHECK(fences.pending() == 0);
 }
 
+TEST_CASE("fences do not wait for nodes that a generation goes on without") {
+    FenceTable fences(4);
+    fences.begin_generation(1, {2, 0, 2, 2});
+    CHECK_FALSE(fences.contribute(0, {1, "all", {}, ""}));
+    CHECK_FALSE(fences.contribute(3, {1, "all", {}, "x"}));
+    CHECK_THROWS_AS(fences.contribute(1, {1, "all", {}, ""}), Error);
+    CHECK(fences.contribute(2, {1, "all", {}, ""}));
+    fences.begin_generation(2);  // as before
+    CHECK_FALSE(fences.contribute(0, {2, "all", {}, ""}));
+    CHECK_FALSE(fences.contribute(2, {2, "all", {}, ""}));
+    CHECK(fences.contribute(3, {2, "all", {}, ""}));
+}
+
 TEST_CASE("what comes early waits for who asks, what comes late is dropped") {
     MemberInbox inbox;
     std::vector<std::string> seen;

@@ -1,6 +1,7 @@
 // What follows from how a generation ended.
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/decision.hpp"
+#include "restart_policy/node_limits.hpp"
 #include "restart_policy/hang_limit.hpp"
 #include "spec/restart_rules.hpp"
 
@@ -36,6 +37,7 @@ public:
         situation.step = step;
         situation.ran = ran;
         situation.record.vain = vain;
+        situation.enough_nodes = enough_nodes;
         const Decision decision = decide(spec_, history_, situation);
         history_.ends.push_back(decision.end);
         const auto copy = restart_history_from(to_json(history_));  // as after a requeue
@@ -46,6 +48,7 @@ public:
 
     std::chrono::milliseconds ran{1000};
     std::string vain;
+    bool enough_nodes = false;
 
 private:
     RestartSpec spec_;
@@ -76,6 +79,41 @@ TEST_CASE("nothing is restarted where nobody wants it, and nothing is said of it
         CHECK_FALSE(restarts(decision));
         CHECK(decision.why.empty());
     }
+}
+
+TEST_CASE("a job that may lose nodes goes on without them, on nobody's account") {
+    RestartSpec none = spec_of(0);
+    RestartSpec torchruns = spec_of(1);
+    torchruns.as_torchrun = true;
+    for (const RestartSpec& spec : {none, spec_of(1), torchruns}) {
+        Job job(spec);
+        CHECK_FALSE(restarts(job.ends(Cause::node_lost, 10)));
+        job.enough_nodes = true;
+        for (int lost = 0; lost < 20; ++lost)
+            CHECK(restarts(job.ends(Cause::node_lost, 10)));
+        job.vain = "processes that hang in the kernel are left";
+        CHECK_FALSE(restarts(job.ends(Cause::node_lost, 10)));
+    }
+    none.on[Cause::node_lost].action = RestartAction::requeue;  // the user's own word counts
+    Job own(none);
+    own.enough_nodes = true;
+    CHECK(own.ends(Cause::node_lost, 10).action == RestartAction::requeue);
+}
+
+TEST_CASE("with how few nodes a job goes on") {
+    JobSpec spec;
+    spec.resources.nodes = 2;
+    spec.resources.most_nodes = 4;
+    CHECK(fewest_nodes(spec) == 2);
+    CHECK(describe_node_limits(spec, 4) ==
+          "a lost node: the job goes on with those that are left, 2 at least");
+    CHECK(describe_node_limits(spec, 2) == "a lost node: ends the job, all 2 are needed");
+    spec.resources.total_ranks = 8;
+    CHECK_FALSE(fewest_nodes(spec));
+    spec.resources.total_ranks.reset();
+    spec.resources.most_nodes = 2;
+    CHECK_FALSE(fewest_nodes(spec));
+    CHECK(describe_node_limits(spec, 2).empty());
 }
 
 TEST_CASE("the same error at the same step is not tried again") {
