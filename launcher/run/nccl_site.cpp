@@ -96,7 +96,8 @@ void check_topology_file(const EnvironmentMap& settings, const NcclConf& conf,
     try {
         if (!is_file(here) || file_bytes(here) > kMostBytes)
             return warn("there is no such file here, or it is larger than 1 MiB; unset it");
-        const std::string stranger = topology_file_stranger(read_file(here), topology);
+        const std::string stranger =
+            topology_file_stranger(read_regular_file(here, kMostBytes), topology);
         if (!stranger.empty())
             warn(
                 fmt::format("it names {}, which is not here: it is of another machine, and NCCL "

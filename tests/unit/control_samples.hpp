@@ -62,8 +62,8 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"refused", Refused{"another program", "install the same one on all nodes"}},
         {"welcome", Welcome{3, "runs/4711", "gpu[08-10],login", "8(x3),4"}},
         {"start_generation",
-         Command(StartGeneration{1, "10.0.0.1", 29500, "0123456789abcdef", "5ec2e7",
-                                 {8, 8, 0, 4}})},
+         Command(
+             StartGeneration{1, "10.0.0.1", 29500, "0123456789abcdef", "5ec2e7", {8, 8, 0, 4}})},
         {"stop_ranks", Command(StopRanks{1, true, "SIGTERM", 15, 15'000})},
         {"leave_generation", Command(LeaveGeneration{1, "rank 3 failed", 15'000})},
         {"ask_who_is_here", Command(AskWhoIsHere{1, 2})},

@@ -1,8 +1,8 @@
 // What follows from how a generation ended.
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/decision.hpp"
-#include "restart_policy/node_limits.hpp"
 #include "restart_policy/hang_limit.hpp"
+#include "restart_policy/node_limits.hpp"
 #include "spec/restart_rules.hpp"
 
 #include <doctest/doctest.h>
