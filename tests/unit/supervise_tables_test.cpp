@@ -52,7 +52,7 @@ const std::vector<std::string> kRankEventNames{
 const std::vector<std::string> kJobEventNames{
     "started",     "rank_failed", "failed_for_good", "stop_asked", "stop_again",
     "keeper_gone", "grace_over",  "all_ended",       "wait_over",  "node_lost",
-    "hung",        "no_restart",  "after_all"};
+    "node_missed", "hung",        "no_restart",      "after_all"};
 const std::vector<std::string> kNodeEventNames{
     "start",     "all_started", "start_failed", "rank_failed", "in_doubt",   "doubt_over",
     "signalled", "by_user",     "stop_failed",  "leave",       "kill",       "finish",
@@ -164,10 +164,12 @@ TEST_CASE("the job table, cell by cell") {
     const std::vector<std::string> rows{
         "starting started:running rank_failed:restarting/term failed_for_good:failing/term "
         "stop_asked:stopping/ask stop_again:stopping/kill keeper_gone:stopping/kill "
-        "all_ended:finished/finish node_lost:failing/term",
+        "all_ended:finished/finish node_lost:failing/term "
+        "node_missed:restarting/term",
         "running rank_failed:restarting/term failed_for_good:failing/term "
         "stop_asked:stopping/ask stop_again:stopping/kill keeper_gone:stopping/kill "
-        "all_ended:finished/finish node_lost:failing/term",
+        "all_ended:finished/finish node_lost:failing/term "
+        "node_missed:restarting/term",
         "stopping stop_again:stopping/kill keeper_gone:stopping/kill grace_over:stopping/kill "
         "all_ended:finished/finish hung:finished/give_up",
         "restarting failed_for_good:failing stop_asked:stopping stop_again:stopping/kill "

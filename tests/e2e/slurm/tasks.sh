@@ -58,10 +58,10 @@ test_shapes_that_cannot_be() {
 # What Slurm tells a task, and what names neither the job nor the connection to its srun.
 slurm_words() { grep '^SLURM' | grep -vE '^SLURM_(JOB_?ID|JOB_NAME|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|CPU_BIND.*)=' | sort; }
 test_ranks_of_one_agent_are_told_what_srun_tells_tasks() {
-    local rank
-    login srun -O -N2 --ntasks-per-node=3 bash -c 'env >native.$SLURM_PROCID' || fail "srun"
+    local rank # on nodes that are named: one may still be ending what ran before
+    login srun -O -N2 -w 'node[1-2]' --ntasks-per-node=3 bash -c 'env >native.$SLURM_PROCID' || fail "srun"
     spec 3 "$misbehave" facts,meet
-    one_line -N2 --
+    one_line -N2 -w 'node[1-2]' --
     expect "exit code" 0 "$code"
     for rank in {0..5}; do
         expect "what rank $rank is told" "$(slurm_words <native.$rank)" \
