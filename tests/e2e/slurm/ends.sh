@@ -147,6 +147,7 @@ time_limit_ended() { # FOLDER
         limits job_ended "$(cat job)" && break
         sleep 0.2
     done
+    [ "$(limits job_field "$(cat job)" JobState)" = TIMEOUT ] || limits on head scontrol show job "$(cat job)" >&2
     expect "state" TIMEOUT "$(limits job_field "$(cat job)" JobState)"
 }
 test_time_limit_ends() {
