@@ -2,7 +2,7 @@
 
 #include "causes/root_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "supervise/evidence_message.hpp"
+#include "post_mortem/evidence_message.hpp"
 
 #include <chrono>
 #include <utility>

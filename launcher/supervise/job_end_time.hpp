@@ -1,7 +1,7 @@
 #pragma once
 #include "allocation/time_left_query.hpp"
 #include "plan/launch_plan.hpp"
-#include "supervise/command_wait.hpp"
+#include "spawn/command_wait.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>

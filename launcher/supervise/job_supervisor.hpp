@@ -4,15 +4,15 @@
 #include "rank_services/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
+#include "standstill/standstill_inquiry.hpp"
+#include "standstill/straggler_watch.hpp"
+#include "stopping/stop_facts.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
 #include "supervise/node_warnings.hpp"
 #include "supervise/restart_book.hpp"
-#include "supervise/standstill_inquiry.hpp"
-#include "supervise/stop_facts.hpp"
 #include "supervise/stop_planner.hpp"
-#include "supervise/straggler_watch.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>

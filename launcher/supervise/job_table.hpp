@@ -1,5 +1,5 @@
 #pragma once
-#include "supervise/transition_table.hpp"
+#include "generation/transition_table.hpp"
 
 namespace autolaunch::launcher {
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "control/control_message.hpp"
-#include "supervise/generation.hpp"
+#include "generation/generation.hpp"
 
 #include <autolaunch/error.hpp>
 

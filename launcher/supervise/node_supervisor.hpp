@@ -1,15 +1,15 @@
 #pragma once
 #include "base/unique_fd.hpp"
 #include "control/member.hpp"
+#include "generation/generation.hpp"
+#include "generation/stop_notice.hpp"
 #include "plan/launch_plan.hpp"
 #include "rank_services/coordinator.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
-#include "supervise/generation.hpp"
+#include "standstill/standstill_watch.hpp"
 #include "supervise/node_table.hpp"
 #include "supervise/signal_inbox.hpp"
-#include "supervise/standstill_watch.hpp"
-#include "supervise/stop_notice.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>

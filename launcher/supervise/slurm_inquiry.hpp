@@ -1,6 +1,6 @@
 #pragma once
 #include "allocation/slurm_command.hpp"
-#include "supervise/command_wait.hpp"
+#include "spawn/command_wait.hpp"
 
 #include <asio/io_context.hpp>
 

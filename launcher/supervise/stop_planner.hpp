@@ -1,13 +1,13 @@
 #pragma once
 #include "plan/launch_plan.hpp"
 #include "report/event.hpp"
+#include "spawn/command_wait.hpp"
 #include "stopping/maintenance.hpp"
 #include "stopping/slurm_job_record.hpp"
 #include "stopping/stop_budget.hpp"
-#include "supervise/command_wait.hpp"
+#include "stopping/stop_facts.hpp"
 #include "supervise/job_end_time.hpp"
 #include "supervise/slurm_inquiry.hpp"
-#include "supervise/stop_facts.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>

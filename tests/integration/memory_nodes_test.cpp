@@ -3,8 +3,8 @@
 #include "base/memory_file.hpp"
 #include "checkpoint/memory/memory_copies.hpp"
 #include "fsdp_ranks.hpp"
+#include "generation/rank_memory.hpp"
 #include "rank_services/session_server.hpp"
-#include "supervise/rank_memory.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

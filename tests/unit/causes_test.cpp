@@ -4,7 +4,7 @@
 #include "causes/known_texts.hpp"
 #include "causes/rank_end.hpp"
 #include "causes/stop_cause.hpp"
-#include "supervise/kernel_log.hpp"
+#include "post_mortem/kernel_log.hpp"
 
 #include <doctest/doctest.h>
 

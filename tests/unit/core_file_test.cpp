@@ -1,6 +1,6 @@
 // Where a core file is, by the kernel's rules, and what opens it.
 
-#include "supervise/core_file.hpp"
+#include "post_mortem/core_file.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Ports of network adapters that go down while ranks run.
-#include "supervise/hca_ports.hpp"
+#include "post_mortem/hca_ports.hpp"
 #include "../write_file.hpp"
 #include "base/hash.hpp"
 

@@ -1,4 +1,4 @@
-#include "supervise/oom_kills.hpp"
+#include "post_mortem/oom_kills.hpp"
 #include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"

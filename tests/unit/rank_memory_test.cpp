@@ -1,5 +1,5 @@
 // Which memory the agent gives for slots: the table, and the files behind it.
-#include "supervise/rank_memory.hpp"
+#include "generation/rank_memory.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 #include "progress/python_place.hpp"
 #include "progress/rank_activity.hpp"
 #include "progress/step_watch.hpp"
-#include "supervise/rank_stacks.hpp"
+#include "standstill/rank_stacks.hpp"
 
 #include <doctest/doctest.h>
 

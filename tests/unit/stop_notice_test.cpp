@@ -1,5 +1,5 @@
-#include "supervise/stop_notice.hpp"
-#include "supervise/process_condition.hpp"
+#include "generation/stop_notice.hpp"
+#include "spawn/process_condition.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

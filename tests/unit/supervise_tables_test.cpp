@@ -3,15 +3,15 @@
 
 #include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "generation/rank_table.hpp"
+#include "post_mortem/evidence_message.hpp"
 #include "restart_policy/decision.hpp"
-#include "supervise/evidence_message.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
 #include "supervise/node_reports.hpp"
 #include "supervise/node_table.hpp"
 #include "supervise/node_warnings.hpp"
-#include "supervise/rank_table.hpp"
 #include "supervise/stop_grace.hpp"
 
 #include <doctest/doctest.h>

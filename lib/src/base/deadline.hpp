@@ -27,4 +27,15 @@ private:
     Clock::time_point at_;
 };
 
+/// Whole milliseconds; 0 where `end` is before `start`.
+inline std::chrono::milliseconds elapsed_between(Deadline::Clock::time_point start,
+                                                 Deadline::Clock::time_point end) {
+    return std::max(std::chrono::milliseconds(0),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(end - start));
+}
+
+inline std::chrono::milliseconds elapsed_since(Deadline::Clock::time_point start) {
+    return elapsed_between(start, Deadline::Clock::now());
+}
+
 }  // namespace autolaunch

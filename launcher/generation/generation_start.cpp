@@ -1,0 +1,219 @@
+#include "generation/generation.hpp"
+
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "logs/line_prefix.hpp"
+#include "session/environment.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+// How its ranks are started.
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::size_t kMostTracedPorts = 64;
+
+// The shell makes way for the command, so that the rank's pid stays the one that was started.
+std::vector<std::string> wrapped(const RankPlan& rank) {
+    if (rank.wrap.empty())
+        return rank.argv;
+    const bool sets_variables =
+        rank.wrap.substr(0, rank.wrap.find(' ')).find('=') != rank.wrap.npos;
+    std::vector<std::string> argv{
+        "/bin/sh", "-c", (sets_variables ? "exec env " : "exec ") + rank.wrap + " \"$@\"", "sh"};
+    argv.insert(argv.end(), rank.argv.begin(), rank.argv.end());
+    return argv;
+}
+
+// Of torchrun's template, where there is one.
+std::string prefix_of(const LaunchPlan& plan, const RankPlan& rank) {
+    return expand_prefix(plan.spec.logging.prefix_template,
+                         {{"role_name", rank.role},
+                          {"rank", std::to_string(rank.rank)},
+                          {"local_rank", std::to_string(rank.local_rank)},
+                          {"hostname", plan.hostname}});
+}
+
+}  // namespace
+
+// What must be gone at the job's end. The store, with its port, is the head's.
+void Generation::leave_trace() {
+    if (node_.traces == nullptr)
+        return;
+    JobTraces& traces = *node_.traces;
+    if (traces.last_generation < 0)
+        traces.first_generation = number_;
+    traces.last_generation = number_;
+    if (plan_.node_rank != 0)
+        return;
+    if (traces.ports.size() == kMostTracedPorts)
+        traces.ports.erase(traces.ports.begin());
+    traces.ports.push_back(sockets_.facts.master_port);
+}
+
+bool Generation::can_start(const Inheritance& inherited, std::function<void()> then) {
+    if (node_.python == nullptr || ranks_.empty())
+        return true;
+    const bool settled = node_.python->is_settled(
+        [this, &inherited] { return interpreter_spec(inherited); }, std::move(then));
+    report_python();
+    return settled;
+}
+
+// As the first rank's, without what belongs to a rank alone; the interpreter compares the rest.
+ChildSpec Generation::interpreter_spec(const Inheritance& inherited) {
+    ChildSpec spec = child_of(ranks_.front(), {}, {}, inherited);
+    spec.stdin_fd = spec.stdout_fd = spec.stderr_fd = -1;
+    if (!plan_.output.preload.empty())
+        spec.environment.push_back(std::string(env::kStdout) + '=');
+    if (plan_.mpi.mode != MpiMode::none && mpi_ == nullptr)
+        start_mpi(inherited);
+    if (mpi_)  // libraries read who has started them
+        mpi_->prepare(ranks_.front().plan().local_rank, spec);
+    return spec;
+}
+
+void Generation::report_python() {
+    if (node_.python == nullptr)
+        return;
+    if (const auto ready = node_.python->take_ready())
+        callbacks_.report(PythonPreloaded{
+            .pid = node_.python->pid(),
+            .modules = ready->modules,
+            .took = ready->took,
+            .late = ready->late,
+            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset});
+    for (std::string& note : node_.python->take_notes())
+        callbacks_.report(WarningRaised{std::move(note)});
+}
+
+// For the next run, and for `plan`.
+void Generation::record_python() {
+    const auto walk = node_.python == nullptr ? std::nullopt : node_.python->take_walk();
+    if (!walk)
+        return;
+    try {
+        keep_preload_record(plan_, *walk);
+    } catch (const Error& error) {
+        callbacks_.report(
+            WarningRaised{"trainer.preload: what was imported could not be recorded: " +
+                          std::string(error.what())});
+    }
+}
+
+bool Generation::start_next(const Inheritance& inherited) {
+    const auto planned = [](const RankProcess& rank) { return rank.state() == RankState::planned; };
+    const auto next = std::find_if(ranks_.begin(), ranks_.end(), planned);
+    if (next == ranks_.end()) {
+        report_python();
+        record_python();
+        return false;
+    }
+    starting_rank_ = next->plan().rank;
+    if (plan_.mpi.mode != MpiMode::none && mpi_ == nullptr)
+        start_mpi(inherited);
+    start_rank(*next, inherited);
+    return true;
+}
+
+void Generation::start_mpi(const Inheritance& inherited) {
+    const auto kill = [this](int rank) {
+        if (RankProcess* const found = find(rank))
+            found->send(SIGKILL);
+    };
+    const MpiRanks::Context context{
+        .io = node_.io,
+        .plan = plan_,
+        .roster = node_.roster,
+        .member = node_.member,
+        .socket_directory = node_.coordinator.socket_directory(),
+        .generation = number_,
+        .secret = secret_,
+        .environment =
+            rank_environment(plan_, plan_.ranks.front(), sockets_.facts, inherited.environment)};
+    mpi_ = std::make_unique<MpiRanks>(
+        context, patience(),
+        MpiRanks::Callbacks{
+            .warn = [this](const std::string& text) { callbacks_.report(WarningRaised{text}); },
+            .kill = kill,
+            .kill_all =
+                [this, kill] {
+                    for (const auto& rank : plan_.ranks)
+                        kill(rank.rank);
+                }});
+}
+
+ChildSpec Generation::child_of(const RankProcess& rank, const RankFiles& files,
+                               const RankTerminals::Ends& terminals, const Inheritance& inherited) {
+    const RankPlan& planned = rank.plan();
+    const EnvironmentMap& environment = has_stand_in(planned.local_rank)
+                                            ? stand_ins_->task(planned.local_rank).environment
+                                            : inherited.environment;
+    ChildSpec spec{.argv = wrapped(planned),
+                   .environment = rank_environment(plan_, planned, sockets_.facts, environment),
+                   .workdir = plan_.workdir,
+                   .cpus = planned.binding.cpus,
+                   .memory_nodes = planned.binding.memory_nodes,
+                   .file_limit = inherited.file_limit,
+                   .stdin_fd = no_input_.get(),
+                   .stdout_fd = (terminals.out ? terminals.out : files.out).get(),
+                   .stderr_fd = (terminals.err ? terminals.err : files.err).get()};
+    spec.ignores_hangup = inherited.ignores_hangup;
+    if (node_.input == nullptr)
+        return spec;
+    if (const int input = node_.input->descriptor_for(planned.rank); input >= 0)
+        spec.stdin_fd = input;
+    if (const int terminal = node_.input->terminal_for(planned.rank); terminal >= 0)
+        spec.stdin_fd = spec.stdout_fd = spec.stderr_fd = terminal;
+    return spec;
+}
+
+void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
+    if (!folder_)
+        folder_ = open_generation_folder(plan_.run_dir, number_);
+    const RankFiles files = open_rank_files(*folder_, rank.plan().rank);
+    const auto terminals = terminals_ ? terminals_->add_rank(files) : RankTerminals::Ends{};
+    if (!no_input_)
+        no_input_ = open_file("/dev/null", O_RDONLY);
+    ChildSpec spec = child_of(rank, files, terminals, inherited);
+    if (spec.stdin_fd != no_input_.get())
+        with_input_.insert(rank.plan().rank);
+    if (!plan_.output.preload.empty())
+        spec.environment.push_back(std::string(env::kStdout) + '=' + file_identity(files.out));
+    if (mpi_)
+        mpi_->prepare(rank.plan().local_rank, spec);
+    log_room_.add_rank(files);
+    Child child;
+    try {
+        child = rank.start(spec, [this](RankProcess& ended) { on_end(ended); });
+    } catch (...) {
+        rank.apply(RankEvent::start_failed);
+        throw;
+    }
+    rank.apply(RankEvent::started);
+    if (node_.traces != nullptr)
+        ++node_.traces->processes;
+    if (mpi_)
+        mpi_->was_started(rank.plan().rank, rank.plan().local_rank, rank.pid());
+    if (node_.input != nullptr)
+        node_.input->was_started(rank.plan().rank, rank.pid());
+    follow_rank(rank, files);
+    callbacks_.report(RankStarted{.rank = rank.plan().rank,
+                                  .local_rank = rank.plan().local_rank,
+                                  .pid = rank.pid(),
+                                  .gpu = rank.plan().binding.gpu});
+    warn_about_placement(rank, child);
+}
+
+void Generation::follow_rank(const RankProcess& rank, const RankFiles& files) {
+    follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files,
+                       prefix_of(plan_, rank.plan()));
+}
+
+}  // namespace autolaunch::launcher
