@@ -79,6 +79,7 @@ void make_alike(CausePolicy& policy, const RestartSpec& restart) {
 void apply(const CauseRules& rules, CausePolicy& policy) {
     if (rules.action)
         policy.action = *rules.action;
+    policy.elsewhere = rules.elsewhere;
     if (rules.budget || rules.window) {
         policy.counts = false;
         policy.budget = rules.budget;
@@ -87,6 +88,8 @@ void apply(const CauseRules& rules, CausePolicy& policy) {
     policy.delay = rules.delay.value_or(policy.delay);
     policy.backoff = rules.backoff.value_or(policy.backoff);
 }
+
+constexpr char kElsewhere[] = "without the node where it ended";
 
 std::string duration(milliseconds time) {
     if (time.count() % 3'600'000 == 0)
@@ -162,6 +165,8 @@ std::string policy_table(const RestartSpec& restart) {
                            policy.cause == Cause::time_limit
                        ? "exits with 75, from a checkpoint"
                        : "exits with 75";
+        if (policy.action == RestartAction::restart && policy.elsewhere)
+            note = note.empty() ? kElsewhere : note + " · " + kElsewhere;
         Row row{std::string(name_of(policy.action)), limits(policy, restart), pause(policy),
                 std::string(name_of(policy.cause)), std::move(note)};
         const auto alike = std::find_if(rows.begin(), rows.end(), [&](const Row& known) {

@@ -13,6 +13,7 @@ namespace autolaunch::launcher {
 struct CausePolicy {
     Cause cause = Cause::internal;
     RestartAction action = RestartAction::stop;
+    bool elsewhere = false;  ///< a restart is without the node where it ended
     /// Restarts are of the program's account: restart.max_restarts. Else `budget` and `window` are
     /// this cause's own.
     bool counts = true;

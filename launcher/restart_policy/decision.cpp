@@ -133,6 +133,7 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
     decision.end = {.generation = situation.generation,
                     .at = situation.now,
                     .cause = policy.cause,
+                    .node = situation.record.node,
                     .signature = error_signature(situation.record),
                     .step = situation.step,
                     .made_progress = made_progress(situation, history)};
@@ -141,7 +142,9 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
     if (policy.action == RestartAction::stop)
         decision.why = wanted ? fmt::format("{} stops the job", name_of(policy.cause)) : "";
     else if (policy.action == RestartAction::restart)
-        decision.why = why_in_vain(policy, history, situation, decision.end);
+        decision.why = policy.elsewhere && !situation.others_suffice
+                           ? "no other node is there to restart on"
+                           : why_in_vain(policy, history, situation, decision.end);
     else
         decision.why = situation.record.no_requeue;
     if (decision.why.empty() && policy.action != RestartAction::stop)
@@ -152,6 +155,7 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
     if (!decision.why.empty() || policy.action == RestartAction::stop)
         return decision;
     decision.action = decision.end.action = policy.action;
+    decision.end.elsewhere = policy.elsewhere;
     decision.counted = decision.end.counted =
         policy.counts && policy.action == RestartAction::restart;
     decision.account = describe(policy, restart, account);

@@ -21,6 +21,7 @@ struct Situation {
     std::chrono::milliseconds ran{0};  ///< the generation
     bool input_spent = false;          ///< what came in on stdin is not there for another one
     bool enough_nodes = false;         ///< of a lost node: the job may go on without it
+    bool others_suffice = false;       ///< there are nodes enough without the one that it ended on
 };
 
 struct Decision {

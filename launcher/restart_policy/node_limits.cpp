@@ -2,23 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace autolaunch::launcher {
+
+namespace {
+
+std::string count(int nodes) { return nodes == 1 ? "one" : std::to_string(nodes); }
+
+}  // namespace
 
 std::optional<int> fewest_nodes(const JobSpec& spec) {
     const ResourceSpec& resources = spec.resources;
-    if (resources.most_nodes <= resources.nodes || resources.total_ranks || !spec.programs.empty())
+    const bool may_change = resources.most_nodes > resources.nodes || resources.spare_nodes > 0;
+    if (!may_change || resources.total_ranks || !spec.programs.empty())
         return std::nullopt;
     return resources.nodes;
 }
 
-std::string describe_node_limits(const JobSpec& spec, int nodes) {
+// A node too few is a spare too few: the job itself comes first.
+int nodes_at_start(const JobSpec& spec, int joined) {
+    const ResourceSpec& resources = spec.resources;
+    if (resources.spare_nodes == 0)
+        return joined;
+    const int most = std::max(resources.nodes, resources.most_nodes);
+    return std::clamp(joined - resources.spare_nodes, std::min(resources.nodes, joined),
+                      std::min(most, joined));
+}
+
+std::string describe_node_limits(const JobSpec& spec, int nodes, int spares) {
     const auto fewest = fewest_nodes(spec);
-    if (!fewest || nodes < 2)
+    if (!fewest || nodes + spares < 2)
         return {};
+    const std::string takes_over =
+        spares > 0 ? fmt::format("a spare takes over ({} there)", count(spares)) : "";
     if (*fewest >= nodes)
-        return fmt::format("a lost node: ends the job, all {} are needed", nodes);
-    return fmt::format("a lost node: the job goes on with those that are left, {} at least",
-                       *fewest == 1 ? "one" : std::to_string(*fewest));
+        return fmt::format("a lost node: {}ends the job, all {} are needed",
+                           spares > 0 ? takes_over + ", then " : "", nodes);
+    return fmt::format("a lost node: {}the job goes on with those that are left, {} at least",
+                       spares > 0 ? takes_over + ", then " : "", count(*fewest));
 }
 
 }  // namespace autolaunch::launcher

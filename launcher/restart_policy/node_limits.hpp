@@ -6,11 +6,15 @@
 
 namespace autolaunch::launcher {
 
-/// With how few nodes the job goes on after it has lost some: the MIN of --nnodes MIN:MAX. Nothing:
-/// every node is needed. So it is where the spec counts ranks in all (-np, several programs): they
-/// would not be those that were asked for. Pure.
+/// With how few nodes the job goes on after it has lost some: the MIN of --nnodes MIN:MAX, and
+/// where there are spares as many as were asked for. Nothing: every node is needed. So it is where
+/// the spec counts ranks in all (-np, several programs): they would not be those that were asked
+/// for. Pure.
 std::optional<int> fewest_nodes(const JobSpec& spec);
-/// For `autolaunch plan`, one line; empty: every node is needed, as ever. Pure.
-std::string describe_node_limits(const JobSpec& spec, int nodes);
+/// How many of the nodes that have joined the first generation is of; the others are spares. Pure.
+int nodes_at_start(const JobSpec& spec, int joined);
+/// For `autolaunch plan`, one line; empty: every node is needed, as ever. `nodes` take part, so
+/// many `spares` wait. Pure.
+std::string describe_node_limits(const JobSpec& spec, int nodes, int spares);
 
 }  // namespace autolaunch::launcher

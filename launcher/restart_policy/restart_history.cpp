@@ -28,11 +28,14 @@ PastEnd end_from(const Json& json) {
     end.generation = json.at("generation").get<int>();
     end.at = system_clock::time_point(milliseconds(json.at("at_ms").get<std::int64_t>()));
     end.cause = cause_named(json.at("cause").get<std::string>()).value();
+    if (json.contains("node"))
+        end.node = json.at("node").get<std::string>();
     end.signature = json.at("error").get<std::string>();
     if (json.contains("step"))
         end.step = json.at("step").get<std::int64_t>();
     end.made_progress = json.at("made_progress").get<bool>();
     end.action = action_named(json.at("action").get<std::string>()).value();
+    end.elsewhere = json.contains("elsewhere") && json.at("elsewhere").get<bool>();
     end.counted = json.at("counted").get<bool>();
     return end;
 }
@@ -50,6 +53,10 @@ std::string to_json(const RestartHistory& history) {
                       {"made_progress", end.made_progress},
                       {"action", name_of(end.action)},
                       {"counted", end.counted}};
+        if (!end.node.empty())
+            entry["node"] = end.node;
+        if (end.elsewhere)
+            entry["elsewhere"] = true;
         if (end.step)
             entry["step"] = *end.step;
         json["ends"].push_back(std::move(entry));

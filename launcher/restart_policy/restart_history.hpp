@@ -16,11 +16,13 @@ struct PastEnd {
     int generation = 0;
     std::chrono::system_clock::time_point at;
     Cause cause = Cause::internal;
+    std::string node = {};             ///< where it began; empty: no node's doing
     std::string signature;             ///< error_signature()
     std::optional<std::int64_t> step;  ///< the newest that any rank had reported
     bool made_progress = false;        ///< it came to a step
     RestartAction action = RestartAction::stop;
-    bool counted = false;  ///< a restart of restart.max_restarts
+    bool elsewhere = false;  ///< what followed is without `node`
+    bool counted = false;    ///< a restart of restart.max_restarts
     bool operator==(const PastEnd&) const = default;
 };
 

@@ -27,7 +27,7 @@ struct InputSpec {
 /// What Python ranks have imported before they are forked from one interpreter.
 struct PreloadSpec {
     enum class How { unset, off, automatic, listed };
-    How how = How::unset;  ///< as automatic, where a run with it has gone well
+    How how = How::unset;              ///< as automatic, where a run with it has gone well
     std::vector<std::string> modules;  ///< with How::listed
     bool operator==(const PreloadSpec&) const = default;
 };
@@ -75,6 +75,7 @@ enum class RanksPerNode { unset, automatic, cpu, gpu, fixed };
 struct ResourceSpec {
     int nodes = 1;
     int most_nodes = 1;        ///< of --nnodes MIN:MAX; else as many
+    int spare_nodes = 0;       ///< join, and take part once another node is lost
     bool nodes_given = false;  ///< by --nnodes or PET_NNODES, also where it is 1
     std::optional<int> gpus_per_node;
     std::optional<int>
@@ -146,6 +147,7 @@ struct CauseRules {
     std::optional<std::chrono::milliseconds> delay;
     std::optional<double> backoff;
     std::optional<RestartAction> action;
+    bool elsewhere = false;  ///< a restart leaves out the node where it ended
     bool operator==(const CauseRules&) const = default;
 };
 using RestartRules = std::map<Cause, CauseRules>;

@@ -13,13 +13,12 @@ namespace autolaunch::launcher {
 namespace {
 
 // Why a cause cannot be answered so; empty: it can.
-std::string why_refused(Cause cause, RestartAction action) {
+std::string why_refused(Cause cause, RestartAction action, bool elsewhere) {
     const bool is_restart = action == RestartAction::restart;
     switch (cause) {
         case Cause::node_lost:
-            return is_restart
-                       ? "a restart would need the node, and this version has no spare ones; "
-                         "requeue or stop"
+            return is_restart && !elsewhere
+                       ? "a restart would need the node; restart_elsewhere, requeue or stop"
                        : "";
         case Cause::preempted:
         case Cause::time_limit:
@@ -91,20 +90,19 @@ private:
 
     void read_action(const Value& value, const std::string& path) {
         const std::string word = value.is_scalar() ? value.text : "";
-        if (word == "restart_elsewhere")
-            return complain(value.at, path,
-                            "this version has no spare nodes to restart on: restart (on the same "
-                            "nodes), requeue or stop");
-        if (word == "restart")
+        rules_.elsewhere = word == "restart_elsewhere";
+        if (word == "restart" || rules_.elsewhere)
             rules_.action = RestartAction::restart;
         else if (word == "requeue")
             rules_.action = RestartAction::requeue;
         else if (word == "stop")
             rules_.action = RestartAction::stop;
         else
-            return complain(value.at, path,
-                            "expected restart, requeue or stop; found " + describe(value));
-        if (const std::string why = why_refused(cause_, *rules_.action); !why.empty())
+            return complain(
+                value.at, path,
+                "expected restart, restart_elsewhere, requeue or stop; found " + describe(value));
+        if (const std::string why = why_refused(cause_, *rules_.action, rules_.elsewhere);
+            !why.empty())
             complain(value.at, path, why);
     }
 

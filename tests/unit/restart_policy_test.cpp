@@ -2,6 +2,7 @@
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/decision.hpp"
 #include "restart_policy/hang_limit.hpp"
+#include "restart_policy/node_fitness.hpp"
 #include "restart_policy/node_limits.hpp"
 #include "spec/restart_rules.hpp"
 
@@ -105,15 +106,68 @@ TEST_CASE("with how few nodes a job goes on") {
     spec.resources.nodes = 2;
     spec.resources.most_nodes = 4;
     CHECK(fewest_nodes(spec) == 2);
-    CHECK(describe_node_limits(spec, 4) ==
+    CHECK(describe_node_limits(spec, 4, 0) ==
           "a lost node: the job goes on with those that are left, 2 at least");
-    CHECK(describe_node_limits(spec, 2) == "a lost node: ends the job, all 2 are needed");
+    CHECK(describe_node_limits(spec, 2, 0) == "a lost node: ends the job, all 2 are needed");
     spec.resources.total_ranks = 8;
     CHECK_FALSE(fewest_nodes(spec));
     spec.resources.total_ranks.reset();
     spec.resources.most_nodes = 2;
     CHECK_FALSE(fewest_nodes(spec));
-    CHECK(describe_node_limits(spec, 2).empty());
+    CHECK(describe_node_limits(spec, 2, 0).empty());
+}
+
+TEST_CASE("spares wait, and are as many as the nodes allow") {
+    JobSpec spec;
+    spec.resources.nodes = 6;
+    spec.resources.most_nodes = 8;
+    CHECK(nodes_at_start(spec, 7) == 7);  // no spares: all take part
+    spec.resources.spare_nodes = 1;
+    for (const auto& [joined, expected] : {std::pair(10, 8), std::pair(9, 8), std::pair(8, 7),
+                                           std::pair(7, 6), std::pair(6, 6), std::pair(3, 3)})
+        CHECK(nodes_at_start(spec, joined) == expected);
+    CHECK(fewest_nodes(spec) == 6);
+    spec.resources.most_nodes = 1;  // a number of nodes, and a spare
+    CHECK(nodes_at_start(spec, 7) == 6);
+    CHECK(fewest_nodes(spec) == 6);
+    CHECK(describe_node_limits(spec, 6, 1) ==
+          "a lost node: a spare takes over (one there), then ends the job, all 6 are needed");
+}
+
+TEST_CASE("restart_elsewhere leaves the node out, where others suffice") {
+    RestartSpec spec = spec_of(0);
+    spec.on[Cause::gpu].action = RestartAction::restart;
+    spec.on[Cause::gpu].elsewhere = true;
+    spec.on[Cause::gpu].budget = 1;
+    Situation situation;
+    situation.record.cause = Cause::gpu;
+    situation.record.node = "a";
+    CHECK(decide(spec, {}, situation).why == "no other node is there to restart on");
+    situation.others_suffice = true;
+    const Decision decision = decide(spec, {}, situation);
+    CHECK(decision.action == RestartAction::restart);
+    const RestartHistory history{.run_id = "1", .ends = {decision.end}};
+    CHECK(*restart_history_from(to_json(history)) == history);
+    CHECK(unfit_nodes(history).at("a") == "restart_elsewhere, for gpu");
+}
+
+TEST_CASE("a node where the machine fails twice is unfit") {
+    RestartHistory history;
+    const auto add = [&history](Cause cause, const char* node) {
+        PastEnd end;
+        end.cause = cause;
+        end.node = node;
+        history.ends.push_back(end);
+    };
+    add(Cause::gpu, "a");
+    add(Cause::network, "b");
+    add(Cause::program_error, "a");  // nobody's machine
+    add(Cause::storage, "");
+    CHECK(unfit_nodes(history).empty());
+    add(Cause::node_lost, "a");
+    REQUIRE(unfit_nodes(history).size() == 1);
+    CHECK(unfit_nodes(history).at("a") == "2 generations ended there: gpu, node_lost");
+    CHECK(unfit_nodes(*restart_history_from(to_json(history))) == unfit_nodes(history));
 }
 
 TEST_CASE("the same error at the same step is not tried again") {

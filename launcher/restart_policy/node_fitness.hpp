@@ -1,0 +1,17 @@
+#pragma once
+#include "restart_policy/restart_history.hpp"
+
+#include <map>
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// A node is left out for the rest of the job, and over its requeues, once so many generations
+/// ended by what is a machine's fault there (gpu, network, storage, node_lost), or one that
+/// restart_elsewhere answered.
+inline constexpr int kFailuresOfUnfitNode = 2;
+
+/// Those nodes, with what is said of each: "2 generations ended there: gpu, network". Pure.
+std::map<std::string, std::string> unfit_nodes(const RestartHistory& history);
+
+}  // namespace autolaunch::launcher
