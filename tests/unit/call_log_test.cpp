@@ -76,7 +76,8 @@ struct Fixture {
     /// A call that is being written just now is left out by the reader: it is read again.
     std::vector<ReadCall> seen() const {
         for (;;) {
-            const auto group = read_contents(memory_source(recorder->memory())).value().groups.at(0);
+            const auto group =
+                read_contents(memory_source(recorder->memory())).value().groups.at(0);
             if (group.torn == 0)
                 return group.calls;
         }

@@ -1,8 +1,8 @@
 // Readers of JSON that somebody else may have written, each with a nesting that would take a stack
 // of its own: tests/unit/structure_test.cpp keeps the list of them.
+#include "causes/failure_evidence.hpp"
 #include "doctor/finding.hpp"
 #include "doctor/rails.hpp"
-#include "causes/failure_evidence.hpp"
 #include "session/session_protocol.hpp"
 
 #include <autolaunch/error.hpp>

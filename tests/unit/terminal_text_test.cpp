@@ -27,8 +27,7 @@ TEST_CASE("lines stay lines, and JSON says the same with what a terminal would o
     CHECK(escape_lines("a\x1b[2Jb\nc\r\n", Colours::strip) == "ab\nc\\x0d\n");
     CHECK(escape_lines("no end", Colours::strip) == "no end");
     CHECK(escape_json("{\"a\": \"\xc2\x9b"
-                      "2J\x7f\xe2\x80\xae €\"}\n") ==
-          "{\"a\": \"\\u009b2J\\u007f\\u202e €\"}\n");
+                      "2J\x7f\xe2\x80\xae €\"}\n") == "{\"a\": \"\\u009b2J\\u007f\\u202e €\"}\n");
 }
 
 TEST_CASE("bytes that are not UTF-8 are shown as what they are") {
