@@ -97,7 +97,7 @@ Allocation read_surroundings(const EnvironmentMap& environment, const std::strin
     if (auto slurm = read_slurm_allocation(environment, hostname))
         return *slurm;
     // An indexed Job numbers its pods, but not how many of a range there are.
-    const bool is_range = options.most_nodes > options.nodes;
+    const bool is_range = options.most_nodes > options.nodes || options.spare_nodes > 0;
     auto meeting = read_meeting_allocation(environment, hostname, options);
     if (meeting && is_range)
         return *meeting;

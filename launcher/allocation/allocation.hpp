@@ -15,6 +15,7 @@ using EnvironmentMap = std::map<std::string, std::string>;
 struct NodeOptions {
     int nodes = 1;             ///< --nnodes
     int most_nodes = 1;        ///< its MAX, where it is a range
+    int spare_nodes = 0;       ///< more than these
     bool nodes_given = false;  ///< by --nnodes or PET_NNODES: a person says it, also where it is 1
     std::optional<int> node_rank = {};  ///< --node-rank
     std::string head_address = {};      ///< --master-addr, or the host of --rdzv-endpoint

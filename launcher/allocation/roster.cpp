@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -22,6 +23,26 @@ std::vector<int> Roster::ranks_per_node() const {
     for (const RosterNode& node : nodes)
         ranks.push_back(node.ranks);
     return ranks;
+}
+
+std::vector<int> Roster::ranks_where_taking_part() const {
+    std::vector<int> ranks;
+    for (const RosterNode& node : nodes)
+        ranks.push_back(node.ranks + node.held_back);
+    return ranks;
+}
+
+std::vector<std::string> Roster::spares() const {
+    std::vector<std::string> names;
+    for (const RosterNode& node : nodes)
+        if (node.held_back > 0)
+            names.push_back(node.name);
+    return names;
+}
+
+void Roster::hold_back_all_but(int count) {
+    for (std::size_t node = static_cast<std::size_t>(count); node < nodes.size(); ++node)
+        nodes[node].held_back = std::exchange(nodes[node].ranks, 0);
 }
 
 Roster assume_alike(const Allocation& allocation, int ranks_here, const std::string& run_name) {

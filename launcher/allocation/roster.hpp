@@ -7,8 +7,9 @@
 namespace autolaunch::launcher {
 
 struct RosterNode {
-    std::string name;  ///< as the scheduler calls it
-    int ranks = 1;     ///< started there; 0: it takes no part in this generation, as when lost
+    std::string name;   ///< as the scheduler calls it
+    int ranks = 1;      ///< started there; 0: it takes no part in this generation, as when lost
+    int held_back = 0;  ///< ranks of a spare, which it starts once it takes part
 };
 
 /// Who takes part, in the order of node ranks: what the rendezvous agreed on and `make_plan` counts
@@ -24,6 +25,11 @@ struct Roster {
     int taking_part_before(int node) const;
     int taking_part() const { return taking_part_before(static_cast<int>(nodes.size())); }
     std::vector<int> ranks_per_node() const;
+    /// The same, of spares too.
+    std::vector<int> ranks_where_taking_part() const;
+    std::vector<std::string> spares() const;
+    /// The first so many nodes take part in the first generation; the others are spares.
+    void hold_back_all_but(int count);
     int world_size() const { return first_rank(static_cast<int>(nodes.size())); }
 };
 

@@ -29,7 +29,7 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
     }
     Allocation allocation;
     allocation.source = "static";
-    allocation.node_names = nameless_nodes(options.nodes);
+    allocation.node_names = nameless_nodes(options.nodes + options.spare_nodes);
     allocation.node_names[static_cast<std::size_t>(node_rank)] = hostname;
     allocation.node_rank = node_rank;
     allocation.head_address = options.head_address;
@@ -42,7 +42,7 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
 std::optional<Allocation> read_meeting_allocation(const EnvironmentMap& environment,
                                                   const std::string& hostname,
                                                   const NodeOptions& options) {
-    const int nodes = std::max(options.nodes, options.most_nodes);
+    const int nodes = std::max(options.nodes, options.most_nodes) + options.spare_nodes;
     if (!options.is_meeting_place || options.head_address.empty() || nodes < 2)
         return std::nullopt;
     Allocation allocation;

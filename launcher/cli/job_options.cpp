@@ -294,6 +294,7 @@ void apply_rendezvous(const JobOptions& options, JobSpec& spec, std::vector<std:
         spec.standalone = true;
         spec.resources.nodes = 1;
         spec.resources.most_nodes = 1;
+        spec.resources.spare_nodes = 0;
         spec.node_rank.reset();
         spec.rendezvous.address.clear();
         spec.rendezvous.address_is_meeting_place = false;
@@ -308,8 +309,9 @@ std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
     for (const auto& word : line.overrides)
         text += '\n' + word;
     for (const JobOptions* options : {&line.defaults, &line.options})
-        for (const auto* option : {&options->nnodes, &options->max_restarts, &options->role,
-                                   &options->input, &options->debug_rank, &options->gdb_rank})
+        for (const auto* option :
+             {&options->nnodes, &options->spare_nodes, &options->max_restarts, &options->role,
+              &options->input, &options->debug_rank, &options->gdb_rank})
             text += '\n' + option->value_or("");
     return hash64(text.data(), text.size());
 }
@@ -319,6 +321,8 @@ std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
 void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::string>& notes) {
     if (options.nnodes)
         apply_nnodes(*options.nnodes, spec);
+    if (options.spare_nodes)
+        spec.resources.spare_nodes = number_from(*options.spare_nodes, "--spare-nodes", 0);
     if (options.nproc_per_node)
         apply_nproc_per_node(*options.nproc_per_node, spec.resources);
     if (options.max_restarts) {

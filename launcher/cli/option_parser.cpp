@@ -293,6 +293,9 @@ void OptionParser::add_job_options() {
            "Nodes, or the range MIN:MAX")
         .type_name("N")
         .group(group);
+    option("--spare-nodes", job_.spare_nodes, "Nodes that join and wait to take a lost one's place")
+        .type_name("N")
+        .group(group);
     flag("--standalone", job_.standalone, "One node, whatever surrounds it").group(group);
     option("--node-rank", job_.node_rank, "This node's place among the nodes")
         .type_name("N")

@@ -84,6 +84,13 @@ int share_of_total(int total, const Allocation& allocation) {
     return total / nodes + (allocation.node_rank < more ? 1 : 0);
 }
 
+// Ranks that are counted over all nodes would be others where a spare takes over.
+void check_spares(const JobSpec& spec) {
+    if (spec.resources.spare_nodes > 0 && (spec.resources.total_ranks || !spec.programs.empty()))
+        refuse("spare nodes cannot stand in where ranks are counted in all (-np, several programs)",
+               "say with ranks_per_node (-n) how many each node has");
+}
+
 int count_nodes(const JobSpec& spec, const Allocation& allocation) {
     const int asked = spec.resources.nodes;
     const int given = static_cast<int>(allocation.node_names.size());
@@ -100,6 +107,7 @@ JobShape decide_shape(const JobSpec& spec, const Allocation& allocation,
                       const NodeTopology& topology) {
     JobShape shape;
     shape.nodes = count_nodes(spec, allocation);
+    check_spares(spec);
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);
     const auto total = spec.resources.total_ranks;
     if (total && spec.resources.ranks_mode == RanksPerNode::unset &&

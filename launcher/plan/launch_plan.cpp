@@ -93,6 +93,7 @@ void place_nodes(LaunchPlan& plan, const Roster& roster) {
         plan.node_names.push_back(node.name);
         plan.ranks_per_node.push_back(node.ranks);
     }
+    plan.spare_nodes = roster.spares();
     plan.node_count = roster.taking_part();
     plan.node_rank = roster.self;
     plan.group_rank = roster.taking_part_before(roster.self);
@@ -107,6 +108,13 @@ void place_nodes(LaunchPlan& plan, const Roster& roster) {
         plan.warnings.push_back(fmt::format(
             "--nnodes {}:{}: the job starts on {} and does not grow while it runs", asked, most,
             plan.node_count == 1 ? "this node alone" : fmt::format("{} nodes", plan.node_count)));
+    const auto spares = static_cast<int>(plan.spare_nodes.size());
+    if (spares < plan.spec.resources.spare_nodes)
+        plan.warnings.push_back(fmt::format("{} spare node{} asked for, {} of the {} there {} left",
+                                            plan.spec.resources.spare_nodes,
+                                            plan.spec.resources.spare_nodes == 1 ? " is" : "s are",
+                                            spares == 0 ? "none" : std::to_string(spares),
+                                            plan.node_count + spares, spares == 1 ? "is" : "are"));
     if (asked > 1 && std::max(asked, most) < plan.node_count)
         plan.warnings.push_back(fmt::format(
             "{} nodes are asked for, all {} of the allocation are used", asked, plan.node_count));
@@ -375,7 +383,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     plan.node_memory_bytes = usable_memory(topology);
     if (const auto unused = unused_settings(spec); !unused.empty())
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
-    const int local_ranks = roster.nodes[static_cast<std::size_t>(roster.self)].ranks;
+    const RosterNode& self = roster.nodes[static_cast<std::size_t>(roster.self)];
+    const int local_ranks = self.ranks > 0 ? self.ranks : self.held_back;  // a spare is ready
     const int first_rank = roster.first_rank(roster.self);
     plan.nccl = plan_nccl(plan, topology, environment, nccl);
 

@@ -52,9 +52,10 @@ struct LaunchPlan {
         {};  ///< the file this node's topology was read from; empty: the node itself
     /// Of the nodes that take part, by group rank; empty where nobody has named the node yet.
     std::vector<std::string> node_names;
-    std::vector<int> ranks_per_node;  ///< the same
-    int node_rank = 0;                ///< among all that joined, for the whole job
-    int group_rank = 0;               ///< among those that take part in this generation
+    std::vector<int> ranks_per_node;            ///< the same
+    std::vector<std::string> spare_nodes = {};  ///< that have joined, and wait
+    int node_rank = 0;                          ///< among all that joined, for the whole job
+    int group_rank = 0;                         ///< among those that take part in this generation
     int world_size = 1;
     int tasks_here = 1;           ///< that the scheduler started on this node: agent and stand-ins
     std::string workdir;          ///< absolute

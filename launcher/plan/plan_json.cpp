@@ -140,6 +140,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
         json.object("nodes", [&] {
             json.member("count", plan.node_count);
             json.member("names", plan.node_names);
+            json.member("spares", plan.spare_nodes);
             json.member("rank", plan.node_rank);
         });
         json.member("world_size", plan.world_size);

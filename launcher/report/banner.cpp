@@ -15,7 +15,9 @@ std::string plural(int count, std::string_view noun) {
 
 // "4 nodes x 8 ranks", or "4 nodes, 30 ranks" where they differ.
 std::string size_of_job(const JobStarted& job) {
-    const std::string nodes = plural(job.node_count, "node");
+    std::string nodes = plural(job.node_count, "node");
+    if (!job.spares.empty())
+        nodes += fmt::format(" and {}", plural(static_cast<int>(job.spares.size()), "spare"));
     if (job.ranks_per_node)
         return fmt::format("{} x {}", nodes, plural(*job.ranks_per_node, "rank"));
     return fmt::format("{}, {}", nodes, plural(job.world_size, "rank"));

@@ -21,6 +21,7 @@ struct JobStarted {
     std::string job_name, run_id, run_dir, hostname;
     int node_count = 1, world_size = 1, max_restarts = 0;
     std::optional<int> ranks_per_node = 1;  ///< nothing: nodes differ
+    std::vector<std::string> spares = {};   ///< nodes besides, which wait
     std::string joined;  ///< one line: "4/4 nodes in 12 ms · head node1 · …"; empty with one node
     std::string binding;  ///< one word: "exclusive"
     std::string nccl;     ///< one line; empty without GPUs
@@ -189,11 +190,12 @@ struct JobHung {
     std::chrono::milliseconds restart_delay{0};
     std::string no_restart = {};  ///< why there is none
 };
-/// The generation that begins now has fewer nodes than the one before: the job goes on without
+/// The generation that begins now has other nodes than the one before: the job goes on without
 /// those it has lost.
 struct WorldChanged {
     int nodes = 0, world_size = 0;
-    std::vector<std::string> without;  ///< by name, all that were lost so far
+    std::vector<std::string> without;       ///< by name, all that were lost or left out so far
+    std::vector<std::string> instead = {};  ///< that were spares until now
 };
 /// The node that decides is gone: this one ends its ranks by itself.
 struct HeadLost {

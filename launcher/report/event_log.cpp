@@ -64,6 +64,8 @@ std::pair<const char*, Json> describe(const JobStarted& e) {
                  {"node_count", e.node_count},    {"world_size", e.world_size},
                  {"max_restarts", e.max_restarts}};
     set_if_known(json, "ranks_per_node", e.ranks_per_node);
+    if (!e.spares.empty())
+        json["spares"] = e.spares;
     set_if_any(json, "joined", e.joined);
     json.update({{"binding", e.binding}, {"nccl", e.nccl}, {"warnings", e.warnings}});
     json["preparation_seconds"] = seconds(e.preparation);
@@ -202,7 +204,10 @@ std::pair<const char*, Json> describe(const NodeLost& e) {
 }
 std::pair<const char*, Json> describe(const WorldChanged& e) {
     return {"world_changed",
-            {{"nodes", e.nodes}, {"world_size", e.world_size}, {"without", e.without}}};
+            {{"nodes", e.nodes},
+             {"world_size", e.world_size},
+             {"without", e.without},
+             {"instead", e.instead}}};
 }
 std::pair<const char*, Json> describe(const FlightShown& e) {
     Json json = {{"reason", e.reason}, {"lines", e.lines}};

@@ -221,8 +221,8 @@ std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
         text += fmt::format("{}where the ranks were:\n{}", kIndent,
                             flight_screen(lost.flight, lost.flight_path));
     if (lost.goes_on)
-        text +=
-            fmt::format("{}the job goes on without it, as it may (--nnodes MIN:MAX)\n", kIndent);
+        text += fmt::format("{}the job goes on without it, as it may (--nnodes MIN:MAX, spares)\n",
+                            kIndent);
     return text + fmt::format(
                       "{0}{1}\n{0}{2}\n", kIndent, style.yellow("cause: node_lost"),
                       style.yellow(

@@ -57,6 +57,7 @@ JobStarted parse_job(const JsonLine& line) {
     job.world_size = known_or(line, "world_size", 1);
     job.max_restarts = known_or(line, "max_restarts", 0);
     job.ranks_per_node = known<int>(line, "ranks_per_node");
+    job.spares = known_or<std::vector<std::string>>(line, "spares", {});
     job.binding = known_or<std::string>(line, "binding", "");
     job.preparation = duration_in(line, "preparation_seconds");
     job.requeue = known<int>(line, "requeue");
@@ -133,7 +134,8 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
     if (name == "world_changed")
         return WorldChanged{.nodes = known_or(line, "nodes", 0),
                             .world_size = known_or(line, "world_size", 0),
-                            .without = known_or<std::vector<std::string>>(line, "without", {})};
+                            .without = known_or<std::vector<std::string>>(line, "without", {}),
+                            .instead = known_or<std::vector<std::string>>(line, "instead", {})};
     if (name == "job_hung") {
         JobHung hung;
         hung.found.headline = known_or<std::string>(line, "what", "");

@@ -268,10 +268,14 @@ void Reporter::show(const Event&, const NodeLost& lost) {
 
 void Reporter::show(const Event&, const WorldChanged& world) {
     job_.world_size = world.world_size;
-    console_.write_message(fmt::format("  go on     {} node{} · {} rank{} · without {}",
-                                       world.nodes, world.nodes == 1 ? "" : "s", world.world_size,
-                                       world.world_size == 1 ? "" : "s",
-                                       safe(fmt::format("{}", fmt::join(world.without, ", ")))));
+    std::string text =
+        fmt::format("  go on     {} node{} · {} rank{}", world.nodes, world.nodes == 1 ? "" : "s",
+                    world.world_size, world.world_size == 1 ? "" : "s");
+    if (!world.without.empty())
+        text += safe(fmt::format(" · without {}", fmt::join(world.without, ", ")));
+    if (!world.instead.empty())
+        text += safe(fmt::format(" · {} instead", fmt::join(world.instead, ", ")));
+    console_.write_message(text);
 }
 
 void Reporter::show(const Event&, const HeadLost& lost) {

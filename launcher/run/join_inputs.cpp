@@ -36,6 +36,7 @@ std::string now_text() {
 NodeOptions node_options(const JobSpec& spec) {
     return {.nodes = spec.resources.nodes,
             .most_nodes = spec.resources.most_nodes,
+            .spare_nodes = spec.resources.spare_nodes,
             .nodes_given = spec.resources.nodes_given,
             .node_rank = spec.node_rank,
             .head_address = spec.rendezvous.address,

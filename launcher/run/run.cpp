@@ -18,6 +18,7 @@
 #include "rendezvous/join.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
+#include "restart_policy/node_limits.hpp"
 #include "run/clean.hpp"
 #include "run/exit_proof.hpp"
 #include "run/join_inputs.hpp"
@@ -156,7 +157,8 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const NodeTopology topology = read_local_topology();
     GpuClaimsInquiry claims(topology);
     const JobShape shape = decide_shape(spec, allocation, topology);
-    const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
+    Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
+    roster.hold_back_all_but(nodes_at_start(spec, static_cast<int>(roster.nodes.size())));
     LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, current_folder(),
                                 read_nccl_site(spec, environment, topology));
     plan_mpi(plan, environment);
@@ -222,6 +224,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     require_files(shape, spec.logging);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
+    joined.roster.hold_back_all_but(
+        nodes_at_start(spec, static_cast<int>(joined.roster.nodes.size())));
     if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
         return *unfit;
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
@@ -230,8 +234,11 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
                          &environment](const std::vector<int>& ranks_per_node) {
         Roster roster = joined.roster;
         for (std::size_t node = 0; node < ranks_per_node.size() && node < roster.nodes.size();
-             ++node)
-            roster.nodes[node].ranks = ranks_per_node[node];
+             ++node) {
+            RosterNode& known = roster.nodes[node];
+            known.ranks = ranks_per_node[node];
+            known.held_back = known.ranks > 0 ? 0 : known.held_back;
+        }
         const NcclSite nccl =
             read_nccl_site(plan.spec, environment, topology, joined.summary.local_address);
         plan = plan_generation(plan.spec, allocation, topology, roster, environment, nccl);

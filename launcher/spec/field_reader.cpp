@@ -93,15 +93,20 @@ private:
         return is_mapping && !reported_;
     }
     bool read(ResourceSpec& field) {
+        if (key_.form == Form::nodes)
+            return read_nodes(field);
         return key_.form == Form::binding ? read_binding(field) : read_ranks_per_node(field);
     }
+    bool read_nodes(ResourceSpec& field);
+    bool read_node_counts(ResourceSpec& field);
     bool read_ranks_per_node(ResourceSpec& field);
     bool read_binding(ResourceSpec& field);
     bool read_binding_list(std::vector<std::string>& list);
 
     bool wants_number() const {
         return key_.form == Form::whole_number || key_.form == Form::number ||
-               key_.form == Form::boolean || key_.form == Form::ranks_per_node;
+               key_.form == Form::boolean || key_.form == Form::ranks_per_node ||
+               key_.form == Form::nodes;
     }
     /// Text in quotes is text, unless a ${VAR} was replaced in it: those have no other way to write
     /// it.
@@ -332,6 +337,57 @@ bool FieldReader::read(HangAfter& field) {
             return false;
     }
     field = told;
+    return true;
+}
+
+bool FieldReader::read_nodes(ResourceSpec& field) {
+    if (value_.is_mapping())
+        return read_node_counts(field);
+    const auto number = whole_number(value_);
+    if (!number)
+        return false;
+    field.nodes = field.most_nodes = static_cast<int>(*number);
+    field.spare_nodes = 0;
+    return true;
+}
+
+// {min, max, spares}: of min and max the one that is left out is as the other.
+bool FieldReader::read_node_counts(ResourceSpec& field) {
+    std::optional<int> fewest, most, spares;
+    const auto complain = [this](const Origin& at, const std::string& path,
+                                 const std::string& message) {
+        errors_.push_back(error_at(at, path, message));
+        reported_ = true;
+    };
+    for (const auto& entry : value_.entries) {
+        const std::string path = path_ + '.' + entry.key;
+        std::optional<int>* const count = entry.key == "min"      ? &fewest
+                                          : entry.key == "max"    ? &most
+                                          : entry.key == "spares" ? &spares
+                                                                  : nullptr;
+        if (count == nullptr) {
+            complain(entry.key_at, path, "unknown key; there are min, max, spares");
+            continue;
+        }
+        const Scalar scalar = is_typed(entry.value) ? resolve_scalar(entry.value.text) : Scalar();
+        const auto* number = std::get_if<std::int64_t>(&scalar);
+        const int least = count == &spares ? 0 : 1;
+        if (number == nullptr || *number < least || *number > key_.maximum)
+            complain(entry.value.at, path,
+                     "expected a whole number >= " + std::to_string(least) + "; found " +
+                         describe(entry.value));
+        else
+            *count = static_cast<int>(*number);
+    }
+    if (!reported_ && !fewest && !most)
+        complain(value_.at, path_, "says neither min nor max: how many nodes?");
+    if (!reported_ && fewest && most && *most < *fewest)
+        complain(value_.at, path_, "max is smaller than min");
+    if (reported_)
+        return false;
+    field.nodes = fewest ? *fewest : *most;
+    field.most_nodes = most ? *most : *fewest;
+    field.spare_nodes = spares.value_or(0);
     return true;
 }
 

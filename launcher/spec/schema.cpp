@@ -78,7 +78,14 @@ Section resource_section() {
             "What the job uses of each machine, and how ranks are placed.",
             false,
             false,
-            {{"nodes", Form::whole_number, FIELD(resources.nodes), "1", "Machines.", {}, 1},
+            {{"nodes",
+              Form::nodes,
+              FIELD(resources),
+              "1",
+              "Machines. {min: 6, max: 8, spares: 1}: the job goes on while it has 6, and one more "
+              "than the 8 waits to take a lost one's place (docs/recovery.md).",
+              {},
+              1},
              {"gpus_per_node", Form::whole_number, FIELD(resources.gpus_per_node), "",
               "GPUs to use of each machine. Without it: all that are granted."},
              {"ranks_per_node",
@@ -526,6 +533,8 @@ std::string expectation(const Key& key) {
             return "a mapping of names to text";
         case Form::nccl_map:
             return "a mapping of NCCL_* names to text";
+        case Form::nodes:
+            return "a whole number >= 1, or {min: M, max: N, spares: S}";
         case Form::ranks_per_node:
             return "auto, cpu, gpu or a whole number >= 1";
         case Form::binding:

@@ -32,6 +32,7 @@ enum class Form {
     text_map,        ///< names to text
     nccl_map,        ///< the same, names beginning with NCCL_
     ranks_per_node,  ///< auto, cpu, gpu or a number
+    nodes,           ///< a number, or {min, max, spares}
     binding,         ///< one of the choices, or a list of CPUs
     streams,         ///< all, stdout, stderr, none
     preflight,       ///< a boolean, or warn

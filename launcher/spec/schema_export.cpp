@@ -61,11 +61,22 @@ Json restart_map() {
         {"window", any_of({{{"type", "string"}, {"pattern", "^[0-9]+ +per +[0-9]"}}})},
         {"delay", duration},
         {"backoff", any_of({{{"type", "number"}, {"minimum", 1}}})},
-        {"action", any_of({{{"enum", {"restart", "requeue", "stop"}}}})}};
+        {"action", any_of({{{"enum", {"restart", "restart_elsewhere", "requeue", "stop"}}}})}};
     Json schema = {{"type", "object"}, {"additionalProperties", false}};
     for (const Cause cause : all_causes())
         schema["properties"][std::string(name_of(cause))] = rules;
     return schema;
+}
+
+/// A number, or how many at least and at most, and how many more.
+Json node_counts(const Key& key) {
+    const Json count = any_of({whole_number(key)});
+    Json counts = {{"type", "object"}, {"additionalProperties", false}};
+    counts["properties"] = {{"min", count},
+                            {"max", count},
+                            {"spares", any_of({{{"type", "integer"}, {"minimum", 0}}})}};
+    counts["anyOf"] = Json::array({{{"required", {"min"}}}, {{"required", {"max"}}}});
+    return any_of({whole_number(key), counts});
 }
 
 constexpr const char* kModulePattern = R"(^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$)";
@@ -109,6 +120,8 @@ Json form_schema(const Key& key) {
             return scalar_map("^[^=]+$");
         case Form::nccl_map:
             return scalar_map("^NCCL_");
+        case Form::nodes:
+            return node_counts(key);
         case Form::ranks_per_node:
             return any_of({{{"enum", {"auto", "cpu", "gpu"}}}, whole_number(key)});
         case Form::binding: {

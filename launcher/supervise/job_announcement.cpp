@@ -40,11 +40,11 @@ std::string describe_join(const Joined& joined) {
            " · TLS 1.3";
 }
 
-std::optional<int> ranks_of_each(const Roster& roster) {
-    const int first = roster.nodes[0].ranks;
-    const auto alike = [&](const RosterNode& node) { return node.ranks == first; };
-    return std::all_of(roster.nodes.begin(), roster.nodes.end(), alike) ? std::optional(first)
-                                                                        : std::nullopt;
+std::optional<int> ranks_of_each(const std::vector<int>& ranks_per_node) {
+    const int first = ranks_per_node.front();
+    const auto alike = [first](int ranks) { return ranks == first; };
+    return std::all_of(ranks_per_node.begin(), ranks_per_node.end(), alike) ? std::optional(first)
+                                                                            : std::nullopt;
 }
 
 }  // namespace
@@ -55,8 +55,9 @@ JobStarted announce_job(const LaunchPlan& plan, const Joined& joined) {
     started.run_id = plan.run_id;
     started.run_dir = plan.run_dir;
     started.hostname = plan.hostname;
-    started.node_count = static_cast<int>(joined.roster.nodes.size());
-    started.ranks_per_node = ranks_of_each(joined.roster);
+    started.node_count = plan.node_count;
+    started.spares = plan.spare_nodes;
+    started.ranks_per_node = ranks_of_each(plan.ranks_per_node);
     started.world_size = plan.world_size;
     started.max_restarts = plan.spec.restart.max_restarts;
     started.joined = describe_join(joined);

@@ -56,7 +56,8 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
         .has_saved = (tally_ ? tally_->checkpoint_step() : checkpoint_step_).has_value(),
         .ran = tally_ ? elapsed_since(tally_->begun()) : std::chrono::milliseconds(0),
         .input_spent = input_spent_,
-        .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty()};
+        .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty(),
+        .others_suffice = others_suffice(record.node)};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))
             if (end.last_step && (!situation.step || *situation.step < *end.last_step))

@@ -4,10 +4,13 @@
 #include "base/text.hpp"
 #include "causes/rank_end.hpp"
 #include "causes/root_cause.hpp"
+#include "causes/start_words.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "restart_policy/node_limits.hpp"
 #include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
@@ -32,6 +35,7 @@ constexpr auto kPeerTime = std::chrono::milliseconds(250);
 constexpr auto kWaitersTime = std::chrono::seconds(5);
 // What a node that was lost has beyond the time in which it must find out by itself.
 constexpr std::chrono::milliseconds kFenceTime{1000};
+constexpr char kKeeperKilledReason[] = "autolaunch was killed there; its agent ends the ranks";
 
 }  // namespace
 
@@ -137,7 +141,9 @@ void JobSupervisor::on(int node, control::StopAsked&& asked) {
         unseen_node_ = node;
         return lose(node, JobEvent::stop_asked, kParentGoneReason);
     }
-    if (asked.signal == SIGKILL) {
+    if (asked.signal == SIGKILL) {  // its agent kills its ranks, and leaves
+        if (node != roster_.self && goes_on_without(node))
+            return lose(node, JobEvent::node_lost, kKeeperKilledReason);
         if (!is_ended_from_outside())
             keeper_gone_of_ = node;
         settled_at_ = steady_clock::now() + kSettleTime;
@@ -213,7 +219,8 @@ void JobSupervisor::on(int, control::Overslept&& slept) {
 void JobSupervisor::on(int node, control::Here&& here) {
     if (!is_current(here.generation) || here.request != who_is_here_)
         return;
-    here_.insert(node);
+    if (takes_part(node))
+        here_.insert(node);
     if (2 * here_.size() > static_cast<std::size_t>(roster_.taking_part()))
         head_.command(control::GoOn{generation_number_});
 }
@@ -235,9 +242,11 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
 void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
     if (!given_up_.insert(node).second)
         return;
+    if (spare_was_lost(node, why))
+        return;
     settled_at_ = steady_clock::now() + kSettleTime;
     lost_.push_back(announce_lost(roster_, node, why, elapsed_since(started_at_)));
-    if (event == JobEvent::node_lost && goes_on_without_lost())
+    if (event == JobEvent::node_lost && goes_on_without(node))
         event = miss(node, why);
     else if (!is_ended_from_outside())
         lost_node_ = name_of(node), why_lost_ = why;
@@ -250,14 +259,18 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
 }
 
 // Ranks that fail of the loss end a generation, too: which of the two is heard of first is chance.
-bool JobSupervisor::goes_on_without_lost() const {
-    const auto fewest = fewest_nodes(plan_.spec);
-    if (!fewest || is_ended_from_outside() || state_ == JobState::stopping)
+bool JobSupervisor::goes_on_without(int node) const {
+    return !is_ended_from_outside() && state_ != JobState::stopping && may_go_on_without(node);
+}
+
+// One that waited, and that nobody waits for.
+bool JobSupervisor::spare_was_lost(int node, const std::string& why) {
+    if (takes_part(node) || (state_ == JobState::waiting && !goes_on_without(node)))
         return false;
-    Roster left = roster_;
-    for (const int node : given_up_)
-        left.nodes[static_cast<std::size_t>(node)].ranks = 0;
-    return left.taking_part() >= *fewest;
+    const auto left = fit_nodes() - roster_.taking_part();
+    report(WarningRaised{fmt::format("the spare {} was lost: {}; {} left", name_of(node), why,
+                                     left > 0 ? std::to_string(left) : "no other is")});
+    return true;
 }
 
 // An agent that is cut off from the head ends its ranks by itself, after the same silence by which

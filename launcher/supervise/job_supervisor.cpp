@@ -15,6 +15,8 @@
 
 #include <autolaunch/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstddef>
@@ -46,6 +48,8 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       coordinator_(coordinator),
       joined_(joined),
       roster_(joined.roster),
+      ranks_of_(joined.roster.ranks_where_taking_part()),
+      nodes_wanted_(joined.roster.taking_part()),
       head_(*joined.head),
       reporter_(reporter),
       timer_(io),
@@ -122,7 +126,7 @@ void JobSupervisor::act(JobAction action) {
 
 void JobSupervisor::start_generation() {
     kill_sent_ = false;
-    leave_out_lost_nodes();
+    choose_nodes();
     ended_by_.reset();
     next_.reset();
     hang_.reset();
@@ -131,13 +135,14 @@ void JobSupervisor::start_generation() {
     flight_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()),
                              roster_.world_size());
     standstill_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()));
-    for (const int node : gone_) {
+    tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
+    for (int node = 0; node < static_cast<int>(roster_.nodes.size()); ++node) {
+        if (takes_part(node))
+            continue;
         flight_.node_lost(node);
         standstill_.node_lost(node);
-    }
-    tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
-    for (const int node : given_up_)
         tally_->leave_out(node);
+    }
     try {
         store_ = coordinator_.open_store(io_, *joined_.member, generation_number_);
     } catch (const Error& error) {
@@ -153,18 +158,76 @@ void JobSupervisor::start_generation() {
                                            .ranks_per_node = roster_.ranks_per_node()});
 }
 
-// Of the generation that is about to begin.
-void JobSupervisor::leave_out_lost_nodes() {
+// Of the generation that is about to begin: the first that are fit. Those that stay keep their
+// places before spares that are behind them.
+void JobSupervisor::choose_nodes() {
     missed_node_.clear();
-    std::vector<std::string> without;
-    for (const int node : given_up_) {
-        roster_.nodes[static_cast<std::size_t>(node)].ranks = 0;
-        without.push_back(name_of(node));
+    leave_out_unfit_nodes();
+    WorldChanged changed;
+    const std::vector<int> before = roster_.ranks_per_node();
+    int wanted = nodes_wanted_;
+    for (std::size_t at = 0; at < roster_.nodes.size(); ++at) {
+        RosterNode& node = roster_.nodes[at];
+        const bool fit = is_fit(static_cast<int>(at));
+        const bool takes_part = fit && wanted > 0;
+        wanted -= takes_part ? 1 : 0;
+        if (!fit)
+            changed.without.push_back(node.name);
+        if (takes_part && node.ranks == 0)
+            changed.instead.push_back(node.name);
+        node.held_back = fit && !takes_part ? ranks_of_[at] : 0;
+        node.ranks = takes_part ? ranks_of_[at] : 0;
     }
-    if (std::exchange(left_out_, without.size()) != without.size())
-        report(WorldChanged{.nodes = roster_.taking_part(),
-                            .world_size = roster_.world_size(),
-                            .without = std::move(without)});
+    changed.nodes = roster_.taking_part();
+    changed.world_size = roster_.world_size();
+    if (roster_.ranks_per_node() != before)
+        report(std::move(changed));
+}
+
+bool JobSupervisor::is_fit(int node) const {
+    return !given_up_.contains(node) && !left_out_.contains(node);
+}
+
+// As far as the job may go on without them. The head's own node stays: nobody else could be head.
+void JobSupervisor::leave_out_unfit_nodes() {
+    if (!fewest_nodes(plan_.spec))
+        return;
+    for (const auto& [name, why] : restart_book_.unfit_nodes()) {
+        const auto found =
+            std::find_if(roster_.nodes.begin(), roster_.nodes.end(),
+                         [&name = name](const RosterNode& node) { return node.name == name; });
+        const auto node = static_cast<int>(found - roster_.nodes.begin());
+        if (found == roster_.nodes.end() || !is_fit(node) || kept_unfit_.contains(node))
+            continue;
+        const std::string stays = node == roster_.self       ? "it is the head's"
+                                  : !may_go_on_without(node) ? "the job needs it"
+                                                             : "";
+        (stays.empty() ? left_out_ : kept_unfit_).insert(node);
+        report(WarningRaised{
+            stays.empty()
+                ? fmt::format("{} is left out for the rest of the job: {}", name, why)
+                : fmt::format("{} is not left out, for {}, although {}", name, stays, why)});
+    }
+}
+
+bool JobSupervisor::others_suffice(const std::string& without) const {
+    for (std::size_t node = 0; node < roster_.nodes.size(); ++node)
+        if (roster_.nodes[node].name == without)
+            return static_cast<int>(node) != roster_.self &&
+                   may_go_on_without(static_cast<int>(node));
+    return false;
+}
+
+bool JobSupervisor::may_go_on_without(int node) const {
+    const auto fewest = fewest_nodes(plan_.spec);
+    return fewest && fit_nodes() - (is_fit(node) ? 1 : 0) >= *fewest;
+}
+
+int JobSupervisor::fit_nodes() const {
+    int fit = 0;
+    for (std::size_t node = 0; node < roster_.nodes.size(); ++node)
+        fit += is_fit(static_cast<int>(node)) ? 1 : 0;
+    return fit;
 }
 
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {

@@ -54,7 +54,18 @@ private:
     void dispatch(JobEvent event);
     void act(JobAction action);
     void start_generation();
-    void leave_out_lost_nodes();
+    void choose_nodes();
+    bool is_fit(int node) const;
+    int fit_nodes() const;
+    void leave_out_unfit_nodes();
+    bool may_go_on_without(int node) const;
+    /// Without that node, by name.
+    bool others_suffice(const std::string& without) const;
+    /// In this generation.
+    bool takes_part(int node) const {
+        return roster_.nodes[static_cast<std::size_t>(node)].ranks > 0;
+    }
+    bool spare_was_lost(int node, const std::string& why);
     void stop_ranks(bool by_user, const std::string& reason);
     void order_stop(bool by_user, const std::string& reason, std::chrono::milliseconds grace);
     void kill_in(std::chrono::milliseconds time);
@@ -86,7 +97,7 @@ private:
     void act_on_failure();
     void on_node_lost(int node, const std::string& why);
     void lose(int node, JobEvent event, const std::string& why);
-    bool goes_on_without_lost() const;
+    bool goes_on_without(int node) const;
     JobEvent miss(int node, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
                       bool restart_helps);
@@ -122,6 +133,8 @@ private:
     Coordinator& coordinator_;
     const Joined& joined_;
     Roster roster_;  ///< of this generation; nodes that it goes on without have no ranks
+    const std::vector<int> ranks_of_;  ///< that each node has where it takes part
+    const int nodes_wanted_;           ///< that the job has begun with
     Head& head_;
     Reporter& reporter_;
     asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
@@ -143,6 +156,8 @@ private:
     std::set<int> gone_;           ///< nodes whose agents are out of reach
     int unseen_node_ = -1;         ///< whose end the scheduler does not see; -1: none
     std::set<int> given_up_;       ///< the same, and those that the scheduler has given up
+    std::set<int> left_out_;       ///< nodes that are there, and not fit
+    std::set<int> kept_unfit_;     ///< the same, where the job cannot do without
     std::set<int> asked_to_stop_;  ///< nodes that have reported a stop signal
     std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere
     int who_is_here_ = 0;          ///< its number
@@ -156,7 +171,6 @@ private:
     std::optional<int> stop_signal_;
     std::string lost_node_, why_lost_;
     std::string missed_node_, why_missed_;  ///< lost, and the next generation goes on without it
-    std::size_t left_out_ = 0;              ///< nodes without which this generation was begun
     std::chrono::steady_clock::time_point fenced_at_{};  ///< no rank of a lost node lives then
     std::optional<int> keeper_gone_of_;  ///< the node where nobody waits for the agent any more
     std::optional<JobHung> hang_;        ///< this generation is ended for it

@@ -23,7 +23,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr auto kOutputInterval = std::chrono::milliseconds(20);
 // How much later than a rank's end the signal of its task may come; shorter than kDoubtTime, for
 // that rank is then still in doubt.
 constexpr auto kTaskSignalTime = std::chrono::milliseconds(200);

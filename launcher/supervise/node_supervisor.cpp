@@ -112,7 +112,8 @@ int NodeSupervisor::run(const Inheritance& inherited) {
 void NodeSupervisor::obey(const control::Command& command) {
     if (const auto* start = std::get_if<control::StartGeneration>(&command)) {
         start_ = *start;
-        dispatch(NodeEvent::start);
+        if (takes_part())
+            dispatch(NodeEvent::start);
     } else if (const auto* stop = std::get_if<control::StopRanks>(&command)) {
         if (stop->generation != start_.generation)
             return;
@@ -238,6 +239,11 @@ void NodeSupervisor::start_ranks() {
     node_.member.begin_generation(start_.generation);
     begun_at_ = last_end_at_ = steady_clock::now();
     start_some();
+}
+
+bool NodeSupervisor::takes_part() const {
+    const auto node = static_cast<std::size_t>(node_.member.node_rank());
+    return node >= start_.ranks_per_node.size() || start_.ranks_per_node[node] > 0;
 }
 
 // As many as fit into a time slice; then the loop has its turn, so that nobody believes us lost

@@ -46,11 +46,15 @@ public:
     int run(const Inheritance& inherited);
 
 private:
+    static constexpr std::chrono::milliseconds kOutputInterval{20};
+
     void obey(const control::Command& command);
     void dispatch(NodeEvent event);
     void end_if_over();
     void move_on(NodeEvent event);
     void act(NodeAction action);
+    /// In the newest generation; else it is a spare, and waits for one that needs it.
+    bool takes_part() const;
     void start_ranks();
     void start_some();
     void adapt_plan();

@@ -1,8 +1,10 @@
 #pragma once
 #include "plan/launch_plan.hpp"
 #include "restart_policy/decision.hpp"
+#include "restart_policy/node_fitness.hpp"
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 namespace autolaunch::launcher {
@@ -17,6 +19,10 @@ public:
     explicit RestartBook(const LaunchPlan& plan);
 
     Decision decide(const Situation& situation) const;
+    /// By name, with the reason.
+    std::map<std::string, std::string> unfit_nodes() const {
+        return launcher::unfit_nodes(history_);
+    }
     /// It was done. Returns why it could not be written down; empty: it was.
     std::string note(const Decision& decision);
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A job that may lose nodes (--nnodes MIN:MAX) goes on with those that are left: ranks get new numbers, and none of a lost node
-# lives when they begin.
+# lives when they begin. Spares take the place of lost nodes.
 . "$(dirname "$0")/machines.sh"
 . "$(dirname "$0")/lib.sh"
 machines=(node0 node1 node2 node3)
@@ -14,12 +14,13 @@ until [ -e "$1" ]; do sleep 0.05; done
 END
 declare -A agent_of code_of
 printf "trainer: {command: [x]}\nrendezvous: {lost_after: 4s}\n" >spec.yaml
-start() { # JOB MIN: an agent on each machine, in the background
-    local node
+start() { # JOB NODES [OPTION...]: an agent on each machine, in the background
+    local node job=$1 nodes=$2
+    shift 2
     for node in "${machines[@]}"; do
-        on "$node" env "AUTOLAUNCH_JOB_KEY=a key for this test" "$AUTOLAUNCH" --nnodes "$2:4" --rdzv-backend c10d \
-            --rdzv-endpoint node0:23456 --rdzv-id "$1" -n 2 --log-dir "$1" -c "$work/spec.yaml" -- bash rank.sh "$work/$1.over" \
-            >"$1.$node.log" 2>&1 </dev/null &
+        on "$node" env "AUTOLAUNCH_JOB_KEY=a key for this test" "$AUTOLAUNCH" --nnodes "$nodes" --rdzv-backend c10d \
+            --rdzv-endpoint node0:23456 --rdzv-id "$job" -n 2 --log-dir "$job" -c "$work/spec.yaml" "$@" -- \
+            bash rank.sh "$work/$job.over" >"$job.$node.log" 2>&1 </dev/null &
         agent_of[$node]=$!
     done
 }
@@ -53,7 +54,7 @@ goes_on() { # JOB GENERATION RANKS LOST: with so many ranks, and none on the mac
     expect "ranks of $4, which was lost" "" "$(processes_on "$4" rank.sh)"
 }
 
-start job 2
+start job 2:4
 eventually "all of it" has_begun job 0 8
 # Its agent is killed, and its kernel lives: that is known at once.
 for process in $(processes_on node3 --rdzv-id); do
@@ -78,7 +79,7 @@ contains "the event" job/events.jsonl '"event":"world_changed","nodes":2,"world_
 ip link set node1 up
 
 # One more than it may lose.
-start less 3
+start less 3:4
 eventually "all of it" has_begun less 0 8
 cut_power node2
 goes_on less 1 6 node2
@@ -86,5 +87,42 @@ cut_power node1
 ended less node0 68
 ended less node3 68
 contains "why it ends" less.node0.log "✗ node1 was lost"
+for node in "${machines[@]}"; do ip link set "$node" up; done
+
+# A spare is of the job and has no ranks, until another is lost. Its own end is no more than a line.
+start spare 2 --spare-nodes 2
+eventually "all of it" has_begun spare 0 4
+idle=$(for node in "${machines[@]}"; do [ -n "$(processes_on "$node" '^bash rank')" ] || echo "$node"; done)
+expect "spares" 2 "$(wc -w <<<"$idle")"
+read -r first_spare second_spare <<<"$(xargs <<<"$idle")"
+expect "world at first" "$(all_ranks 2)" "$(ranks_of spare 0 | sed 's/, on .*//')"
+cut_power "$first_spare"
+eventually "the spare's end" grep -q "the spare $first_spare was lost" spare.node0.log
+lost=$(ranks_of spare 0 | sed 's/.*, on //' | sort -u | grep -v '^node0$')
+cut_power "$lost"
+goes_on spare 1 4 "$lost"
+expect "world with the spare" "$(all_ranks 2)" "$(ranks_of spare 1 | sed 's/, on .*//')"
+expect "where it is" "$(printf '2 %s\n' node0 "$second_spare" | xargs)" "$(where_of spare 1)"
+touch spare.over
+ended spare node0 0
+ended spare "$second_spare" 0
+contains "who stands in" spare.node0.log "$second_spare instead"
+for node in "${machines[@]}"; do ip link set "$node" up; done
+
+# A node whose disk fails twice is left out, and what it did is kept for the job's requeues.
+cat >rank.sh <<'END'
+echo "rank $RANK of $WORLD_SIZE, node $GROUP_RANK of $GROUP_WORLD_SIZE, on $(hostname)"
+[ "$RANK" != 2 ] || [ -s "$1.bad" ] || hostname >"$1.bad"
+[ "$RANK" != 2 ] || [ "$(hostname)" != "$(cat "$1.bad")" ] || { echo "OSError: [Errno 28] No space left on device" >&2; exit 1; }
+until [ -e "$1" ]; do sleep 0.05; done
+END
+start unfit 2 --spare-nodes 2 'restart.on={storage: {budget: 5, delay: 0s}}'
+eventually "the third try" has_begun unfit 2 4
+bad=$(cat unfit.over.bad)
+contains "who is left out" unfit.node0.log "$bad is left out for the rest of the job: 2 generations ended there: storage, storage"
+[[ $(where_of unfit 2) != *"$bad"* ]] || fail "$bad takes part: $(where_of unfit 2)"
+contains "what is kept of it" unfit/restarts.json "\"node\": \"$bad\""
+touch unfit.over
+for node in "${machines[@]}"; do ended unfit "$node" 0; done
 for node in "${machines[@]}"; do expect "what is left on $node" "" "$(processes_on "$node")"; done
 echo "passed"

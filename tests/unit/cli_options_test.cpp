@@ -137,13 +137,13 @@ TEST_CASE("unknown options name the nearest one; values must be there") {
 }
 
 TEST_CASE("torchrun's options reach the job") {
-    const JobSpec spec = job_of({"--nnodes=1", "--nproc-per-node=gpu", "--max-restarts=3",
-                                 "--role=trainer", "--numa-binding=exclusive", "--log-dir=/l",
-                                 "--local-ranks-filter=0,2", "--signals-to-handle=SIGTERM,SIGUSR1",
-                                 "--rdzv-id=77", "--rdzv-conf=timeout=30", "--rdzv-endpoint=h:123",
-                                 "--local-addr=10.0.0.2", "--node-rank=0", "--mpi=pmi1",
-                                 "--preload=torch,numpy", "-q"})
-                             .spec;
+    const JobSpec spec =
+        job_of({"--nnodes=1", "--nproc-per-node=gpu", "--max-restarts=3", "--role=trainer",
+                "--numa-binding=exclusive", "--log-dir=/l", "--local-ranks-filter=0,2",
+                "--signals-to-handle=SIGTERM,SIGUSR1", "--rdzv-id=77", "--rdzv-conf=timeout=30",
+                "--rdzv-endpoint=h:123", "--local-addr=10.0.0.2", "--node-rank=0", "--mpi=pmi1",
+                "--preload=torch,numpy", "-q"})
+            .spec;
     CHECK(spec.resources.ranks_mode == RanksPerNode::gpu);
     CHECK(spec.restart.max_restarts == 3);
     CHECK(spec.role == "trainer");
@@ -209,12 +209,26 @@ TEST_CASE("nodes, ranks and endpoints in all their forms") {
     const JobSpec alone = job_of({"--standalone", "--nnodes=4", "--rdzv-endpoint=h:1"}).spec;
     CHECK(alone.resources.nodes == 1);
     CHECK(alone.rendezvous.address.empty());
-    for (const char* bad :
-         {"--nnodes=0", "--nnodes=4:1", "--nnodes=1:2:3", "--nproc-per-node=0",
-          "--nproc-per-node=many", "--max-restarts=-1", "--rdzv-endpoint=h:p", "--rdzv-endpoint=:1",
-          "--rdzv-endpoint=[::1]9", "--master-port=70000", "--rdzv-conf=timeout",
-          "--rdzv-conf=timeout=x", "--numa-binding=near", "--mpi=openmpi", "--preload=",
-          "--signals-to-handle=SIGKILL", "--local-ranks-filter=a", "-r4", "-t0:9", "-t0:1:2"})
+    for (const char* bad : {"--nnodes=0",
+                            "--nnodes=4:1",
+                            "--nnodes=1:2:3",
+                            "--nproc-per-node=0",
+                            "--nproc-per-node=many",
+                            "--max-restarts=-1",
+                            "--rdzv-endpoint=h:p",
+                            "--rdzv-endpoint=:1",
+                            "--rdzv-endpoint=[::1]9",
+                            "--master-port=70000",
+                            "--rdzv-conf=timeout",
+                            "--rdzv-conf=timeout=x",
+                            "--numa-binding=near",
+                            "--mpi=openmpi",
+                            "--preload=",
+                            "--signals-to-handle=SIGKILL",
+                            "--local-ranks-filter=a",
+                            "-r4",
+                            "-t0:9",
+                            "-t0:1:2"})
         CHECK_MESSAGE(!usage_error_of({bad, "x"}).empty(), bad);
 }
 

@@ -107,8 +107,8 @@ TEST_CASE("what restart.on cannot mean is said, each with its place") {
     CHECK(contains(line("gpu: {window: 3}"), "such as 3 per 6h"));
     CHECK(contains(line("gpu: {delay: soon}"), "expected a duration"));
     CHECK(contains(line("gpu: {backoff: 0.5}"), "expected a number from 1 to 100"));
-    CHECK(contains(line("gpu: {action: restart_elsewhere}"), "no spare nodes"));
-    CHECK(contains(line("gpu: {action: hope}"), "expected restart, requeue or stop"));
+    CHECK(contains(line("gpu: {action: hope}"),
+                   "expected restart, restart_elsewhere, requeue or stop"));
     CHECK(contains(line("node_lost: {action: restart}"), "requeue or stop"));
     CHECK(contains(line("cancelled: {action: requeue}"), "wants it stopped"));
     CHECK(contains(line("gpu: 3"), "expected a mapping"));
@@ -184,7 +184,8 @@ TEST_CASE(
               "t.yaml:3:17: restart.grace_period: expected a duration such as 15s, 500ms, 2m, 1h, "
               "or a number of "
               "seconds; found \"soon\"",
-              "t.yaml:5:10: resource_management.nodes: expected a whole number >= 1; found \"0\"",
+              "t.yaml:5:10: resource_management.nodes: expected a whole number >= 1, or {min: M, "
+              "max: N, spares: S}; found \"0\"",
               "t.yaml:6:19: resource_management.ranks_per_node: expected auto, cpu, gpu or a whole "
               "number >= 1; found "
               "\"4\" in quotes",
@@ -418,7 +419,7 @@ TEST_CASE("errors do not quote secrets") {
     }
     const auto lines = lines_of(load_text(text, {}, environment));
     REQUIRE(lines.size() == 5);
-    CHECK(contains(lines[0], "a whole number >= 1; found ***"));
+    CHECK(contains(lines[0], "spares: S}; found ***"));
     CHECK(contains(lines[3], "found \"x7\""));
 }
 
@@ -486,6 +487,27 @@ model:
         json::parse(
             R"({"n": 4, "quoted": "4", "mixed": "40", "flag": true, "none": null, "width": "${model.n}",
                           "other": "${oc.env:X}"})"));
+}
+
+TEST_CASE("nodes are a number, or how many at least, at most and besides") {
+    const auto nodes = [](const std::string& value) {
+        return load_text("trainer: {command: [x]}\nresource_management: {nodes: " + value + "}\n");
+    };
+    const ResourceSpec some = nodes("{min: 6, max: 8, spares: 1}").spec.resources;
+    CHECK(some.nodes == 6);
+    CHECK(some.most_nodes == 8);
+    CHECK(some.spare_nodes == 1);
+    CHECK(nodes("{max: 3}").spec.resources.nodes == 3);
+    CHECK(nodes("{min: 3}").spec.resources.most_nodes == 3);
+    CHECK(nodes("5").spec.resources.nodes == 5);
+    for (const auto& [value, words] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"{min: 0}", "nodes.min: expected a whole number >= 1; found"},
+             {"{min: 8, max: 6}", "nodes: max is smaller than min"},
+             {"{spares: 1}", "says neither min nor max"},
+             {"{min: 1, most: 2}", "nodes.most: unknown key; there are min, max, spares"},
+             {"{min: 1, spares: -1}", "nodes.spares: expected a whole number >= 0; found"},
+             {"[1]", "expected a whole number >= 1, or {min: M, max: N, spares: S}"}})
+        CHECK_MESSAGE(contains(only_line(nodes(value)), words), only_line(nodes(value)));
 }
 
 TEST_CASE("errors of ${VAR} have a position and a remedy") {

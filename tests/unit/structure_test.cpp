@@ -156,6 +156,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/logs",
       "launcher/report",
       "launcher/stopping",
+      "launcher/restart_policy",
       "launcher/supervise",
       "launcher/doctor"}},
     {"launcher/cli",
