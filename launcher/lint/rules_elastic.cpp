@@ -121,16 +121,6 @@ RuleHits too_few_nodes(const Subject& subject) {
     });
 }
 
-RuleHits task_a_rank(const Subject& subject) {
-    return of_elastic(subject, [&](const Launch& launch, const NodeRange&, RuleHits& hits) {
-        const auto tasks = tasks_per_node_of(launch, subject.script);
-        if (tasks && *tasks > 1)
-            hits.push_back(
-                {launch.line,
-                 fmt::format("the job may lose nodes, and srun starts {} tasks on each", *tasks)});
-    });
-}
-
 RuleHits spec_nodes_too_few(const Subject& subject) {
     if (!subject.spec.readable())
         return {};
@@ -145,7 +135,7 @@ RuleHits spec_nodes_too_few(const Subject& subject) {
              fmt::format("slurm_config: {{nodes: {}}}", range->all())}};
 }
 
-constexpr std::array<Rule, 6> kElasticRules = {{
+constexpr std::array<Rule, 5> kElasticRules = {{
     {"elastic-no-kill", LintSeverity::warning,
      "a job that may lose nodes, without --no-kill for sbatch and srun",
      "Slurm ends the step, and the job, once it has noticed that a node is gone (SlurmdTimeout); "
@@ -164,9 +154,6 @@ constexpr std::array<Rule, 6> kElasticRules = {{
      "fewer nodes than --nnodes MIN:MAX and --spare-nodes are in all",
      "Spares are kept first: the job starts smaller than it could, or without them.",
      "ask for MAX nodes and the spares", too_few_nodes},
-    {"elastic-tasks", LintSeverity::info, "a job that may lose nodes, with a task for each rank",
-     "Each task of a lost node ends with an error of its own, and sacct counts each.",
-     "--ntasks-per-node=1, and --nproc-per-node for the ranks", task_a_rank},
     {"spec-elastic-nodes", LintSeverity::warning,
      "slurm_config.nodes is less than resource_management.nodes' max and spares",
      "Spares are kept first: the job starts smaller than it could, or without them.",

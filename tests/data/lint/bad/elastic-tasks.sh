@@ -1,4 +1,0 @@
-#!/bin/bash
-#SBATCH --nodes=4 --ntasks-per-node=8 --gpus-per-node=8 --exclusive --no-kill
-exec srun --no-kill autolaunch --nnodes 3:4 -c train.yaml
-# lint-expect: 3
