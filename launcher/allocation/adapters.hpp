@@ -74,15 +74,13 @@ std::optional<std::string> lookup(const EnvironmentMap& environment, std::string
 /// The variable as a whole number from 0 up. Throws Error{invalid_argument} naming the variable.
 std::optional<long long> lookup_count(const EnvironmentMap& environment, std::string_view name);
 
-struct GrantedGpus {
-    std::vector<std::string> names;  ///< indices of the machine's GPUs in PCI order, or UUIDs
-    std::string from;                ///< the variable that decided
-    bool masked = false;             ///< the vendor's runtime obeys it by itself
-};
-/// The GPUs we may use, by what the vendor's runtime will obey (CUDA_, ROCR_ and
-/// HIP_VISIBLE_DEVICES), translated to the machine's numbering where Slurm tells it. Nothing: no
-/// variable says anything.
-std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment);
+/// Whose runtime reads the environment: CUDA (NVIDIA) or ROCm (AMD).
+enum class GpuRuntime { cuda, rocm };
+/// The GPUs we may use, by what that runtime will obey, translated to the machine's numbering where
+/// Slurm tells it. CUDA reads CUDA_VISIBLE_DEVICES alone. With ROCm two layers read: ROCr obeys
+/// ROCR_VISIBLE_DEVICES, and HIP, which counts from 0 what ROCr leaves it, obeys
+/// HIP_VISIBLE_DEVICES or, where that is not set, CUDA_VISIBLE_DEVICES.
+GpuGrant read_granted_gpus(const EnvironmentMap& environment, GpuRuntime runtime);
 /// Puts that into the allocation.
 void fill_granted_gpus(Allocation& allocation, const EnvironmentMap& environment);
 

@@ -36,6 +36,10 @@ std::optional<long long> lookup_count(const EnvironmentMap& environment, std::st
     return number;
 }
 
+int all_nodes(const NodeOptions& options) {
+    return std::max(options.nodes, options.most_nodes) + options.spare_nodes;
+}
+
 std::vector<std::string> nameless_nodes(int count) {
     std::vector<std::string> names;
     names.reserve(static_cast<std::size_t>(count));

@@ -23,8 +23,19 @@ struct NodeOptions {
     bool standalone = false;            ///< --standalone: this node alone, whatever surrounds it
 };
 
+/// All that may come: the most of a range, and spares.
+int all_nodes(const NodeOptions& options);
+
 /// A file's text; throws Error when it cannot be read.
 using FileReader = std::function<std::string(const std::string& path)>;
+
+/// The GPUs that we may use, as the environment names them to one vendor's runtime.
+struct GpuGrant {
+    std::optional<std::vector<std::string>> names = {};  ///< indices or UUIDs; nothing: not said
+    std::string from = {};                               ///< the variable that said so
+    bool masked = false;                     ///< the vendor's runtime obeys it by itself
+    std::vector<std::string> warnings = {};  ///< variables that contradict each other
+};
 
 /// What the scheduler gave us: a pure function of the environment, so captured environments test
 /// it.
@@ -50,11 +61,9 @@ struct Allocation {
     std::string topology_address;  ///< the switches above this node, outermost first, and it:
                                    ///< "s0.s3.node7"; or empty
     bool keeps_node_order =
-        false;  ///< node ranks are chosen by a person, or known where names are not: they count
-    std::optional<std::vector<std::string>>
-        granted_gpus;               ///< as named to us: indices or UUIDs; nothing: not said
-    std::string granted_gpus_from;  ///< the variable that said so
-    bool gpus_are_masked = false;   ///< CUDA_, ROCR_ or HIP_VISIBLE_DEVICES is set
+        false;      ///< node ranks are chosen by a person, or known where names are not: they count
+    GpuGrant gpus;  ///< as CUDA reads the environment
+    GpuGrant rocm_gpus;  ///< as ROCm does: of AMD's GPUs
     std::optional<std::chrono::system_clock::time_point> ends_at;
     std::optional<std::chrono::seconds>
         kill_wait;  ///< between the scheduler's SIGTERM and its SIGKILL, where that is known

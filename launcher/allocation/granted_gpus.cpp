@@ -77,67 +77,134 @@ Names in_machine_numbers(const Names& mask, const Names& of_job) {
     return names;
 }
 
-}  // namespace
-
-namespace {
-
 // What Slurm says it gave. In a step SLURM_JOB_GPUS is only inherited from the batch script: it
 // tells of that node, and of GPUs that the step may not have been given.
-std::optional<GrantedGpus> read_slurm_gpus(const EnvironmentMap& environment) {
+GpuGrant read_slurm_gpus(const EnvironmentMap& environment) {
     if (const auto value = lookup(environment, "SLURM_STEP_GPUS"))
-        return GrantedGpus{read_slurm_list("SLURM_STEP_GPUS", *value), "SLURM_STEP_GPUS", false};
+        return {read_slurm_list("SLURM_STEP_GPUS", *value), "SLURM_STEP_GPUS"};
     const auto value = lookup(environment, "SLURM_JOB_GPUS");
     if (!value)
-        return std::nullopt;
+        return {};
     if (read_srun_step(environment))
-        return GrantedGpus{{}, "SLURM_STEP_GPUS", false};
-    return GrantedGpus{read_slurm_list("SLURM_JOB_GPUS", *value), "SLURM_JOB_GPUS", false};
+        return {Names{}, "SLURM_STEP_GPUS"};
+    return {read_slurm_list("SLURM_JOB_GPUS", *value), "SLURM_JOB_GPUS"};
 }
 
-// HIP counts the GPUs that ROCr leaves it.
-Names narrow_by_hip(const EnvironmentMap& environment, Names of_rocr) {
-    const auto value = lookup(environment, "HIP_VISIBLE_DEVICES");
-    if (!value)
-        return of_rocr;
-    Names names;
-    for (const std::string& name : read_mask("HIP_VISIBLE_DEVICES", *value)) {
-        long long position = 0;
-        if (!parse_integer(name, position)) {
-            names.push_back(name);
-        } else if (position < static_cast<long long>(of_rocr.size())) {
-            names.push_back(of_rocr[static_cast<std::size_t>(position)]);
-        }
+GpuGrant masked_by(const char* variable, Names mask, const GpuGrant& of_job) {
+    if (!of_job.names || of_job.names->empty())
+        return {std::move(mask), variable, true};
+    Names names = in_machine_numbers(mask, *of_job.names);
+    std::string from = names == *of_job.names ? of_job.from : variable;
+    return {std::move(names), std::move(from), true};
+}
+
+/// What HIP, the upper layer of ROCm, obeys. An empty variable counts as set: it hides all.
+struct HipMask {
+    const char* variable = nullptr;
+    std::string value;
+    std::string unread;  ///< a warning about the other variable
+};
+
+std::optional<HipMask> read_hip_mask(const EnvironmentMap& environment) {
+    const auto cuda = lookup(environment, "CUDA_VISIBLE_DEVICES");
+    if (const auto hip = lookup(environment, "HIP_VISIBLE_DEVICES")) {
+        HipMask mask{"HIP_VISIBLE_DEVICES", *hip, {}};
+        if (cuda && *cuda != *hip)
+            mask.unread = fmt::format(
+                "CUDA_VISIBLE_DEVICES={} is not read: HIP_VISIBLE_DEVICES={} is set, and goes "
+                "before it for AMD's GPUs; unset one of them",
+                *cuda, *hip);
+        return mask;
     }
+    if (cuda)
+        return HipMask{"CUDA_VISIBLE_DEVICES", *cuda, {}};
+    return std::nullopt;
+}
+
+bool is_named(const Names& names, const std::string& uuid) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        return !is_index(name) && (name.starts_with(uuid) || uuid.starts_with(name));
+    });
+}
+
+bool has_numbers(const Names& names) { return std::any_of(names.begin(), names.end(), is_index); }
+
+// HIP counts the GPUs that ROCr leaves it. Its list ends at the first that is not there; one that
+// is named again is passed over.
+void narrow_by_hip(GpuGrant& grant, const std::string& of_rocr, const HipMask& mask) {
+    const Names left = std::move(*grant.names);
+    Names names;
+    for (const std::string& name : read_mask(mask.variable, mask.value)) {
+        long long position = 0;
+        const bool number = parse_integer(name, position);
+        const bool there = number ? position < static_cast<long long>(left.size())
+                                  : is_named(left, name) || has_numbers(left);
+        if (!there) {
+            grant.warnings.push_back(fmt::format(
+                "{}={} counts, from 0, the {} of {}: {} is not there, and HIP's list ends with it; "
+                "unset {} (in Slurm: gres.conf's Flags=amd_gpu_env sets ROCR_VISIBLE_DEVICES "
+                "alone)",
+                mask.variable, mask.value,
+                left.size() == 1 ? "one GPU" : fmt::format("{} GPUs", left.size()), of_rocr, name,
+                mask.variable));
+            break;
+        }
+        if (!number && !is_named(left, name))
+            grant.warnings.push_back(
+                fmt::format("{} names {}, and {} has numbers: whether it is one of them is not "
+                            "looked at; write both the same way",
+                            mask.variable, name, of_rocr));
+        std::string found = number ? left[static_cast<std::size_t>(position)] : name;
+        if (std::find(names.begin(), names.end(), found) == names.end())
+            names.push_back(std::move(found));
+    }
+    if (names != left)
+        grant.from = fmt::format("{} within ROCR_VISIBLE_DEVICES", mask.variable);
+    grant.names = std::move(names);
+}
+
+// ROCr's list ends at a GPU that is named again.
+Names until_named_again(Names names) {
+    for (auto name = names.begin(); name != names.end(); ++name)
+        if (std::find(names.begin(), name, *name) != name) {
+            names.erase(name, names.end());
+            break;
+        }
     return names;
 }
 
+GpuGrant read_rocm_gpus(const EnvironmentMap& environment, GpuGrant of_job) {
+    const auto rocr = lookup(environment, "ROCR_VISIBLE_DEVICES");
+    const auto hip = read_hip_mask(environment);
+    GpuGrant grant = std::move(of_job);
+    if (rocr) {
+        grant = masked_by("ROCR_VISIBLE_DEVICES",
+                          until_named_again(read_mask("ROCR_VISIBLE_DEVICES", *rocr)), grant);
+        if (hip)
+            narrow_by_hip(grant, "ROCR_VISIBLE_DEVICES=" + *rocr, *hip);
+    } else if (hip) {
+        grant = masked_by(hip->variable, read_mask(hip->variable, hip->value), grant);
+    }
+    if (hip && !hip->unread.empty())
+        grant.warnings.push_back(hip->unread);
+    return grant;
+}
+
 }  // namespace
 
-std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment) {
-    const auto of_job = read_slurm_gpus(environment);
-    for (const char* variable :
-         {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
-        const auto value = lookup(environment, variable);
-        if (!value)
-            continue;
-        Names mask = read_mask(variable, *value);
-        if (variable == std::string_view("ROCR_VISIBLE_DEVICES"))
-            mask = narrow_by_hip(environment, std::move(mask));
-        if (!of_job || of_job->names.empty())
-            return GrantedGpus{mask, variable, true};
-        const Names names = in_machine_numbers(mask, of_job->names);
-        return GrantedGpus{names, names == of_job->names ? of_job->from : variable, true};
-    }
-    return of_job;
+GpuGrant read_granted_gpus(const EnvironmentMap& environment, GpuRuntime runtime) {
+    GpuGrant of_job = read_slurm_gpus(environment);
+    if (runtime == GpuRuntime::rocm)
+        return read_rocm_gpus(environment, std::move(of_job));
+    const auto value = lookup(environment, "CUDA_VISIBLE_DEVICES");
+    return value ? masked_by("CUDA_VISIBLE_DEVICES", read_mask("CUDA_VISIBLE_DEVICES", *value),
+                             of_job)
+                 : of_job;
 }
 
 void fill_granted_gpus(Allocation& allocation, const EnvironmentMap& environment) {
-    auto gpus = read_granted_gpus(environment);
-    if (!gpus)
-        return;
-    allocation.granted_gpus = std::move(gpus->names);
-    allocation.granted_gpus_from = std::move(gpus->from);
-    allocation.gpus_are_masked = gpus->masked;
+    allocation.gpus = read_granted_gpus(environment, GpuRuntime::cuda);
+    allocation.rocm_gpus = read_granted_gpus(environment, GpuRuntime::rocm);
 }
 
 }  // namespace autolaunch::launcher

@@ -25,4 +25,9 @@ struct KillWaitReading {
 /// one of those places where Slurm keeps it.
 KillWaitReading read_kill_wait(const EnvironmentMap& environment, const FileReader& read_text);
 
+/// Another number of the same files: WaitTime, KillOnBadExit. Nothing: no line has it, or none can
+/// be read (which read_kill_wait says).
+std::optional<long long> slurm_conf_number(const char* name, const EnvironmentMap& environment,
+                                           const FileReader& read_text);
+
 }  // namespace autolaunch::launcher

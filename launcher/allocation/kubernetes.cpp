@@ -80,14 +80,14 @@ struct PodIndex {
 // PyTorchJob gives both, to the pod and not to a rank, which has LOCAL_RANK besides.
 std::optional<PodIndex> read_index(const EnvironmentMap& environment, const NodeOptions& options) {
     if (const auto index = lookup_count(environment, "JOB_COMPLETION_INDEX"))
-        return PodIndex{*index, options.nodes, "JOB_COMPLETION_INDEX"};
+        return PodIndex{*index, all_nodes(options), "JOB_COMPLETION_INDEX"};
     for (const char* variable : {"KUBERNETES_SERVICE_HOST", "MASTER_ADDR", "RANK", "WORLD_SIZE"})
         if (!lookup(environment, variable))
             return std::nullopt;
     if (lookup(environment, "LOCAL_RANK"))
         return std::nullopt;
     const long long pods =
-        options.nodes > 1 ? options.nodes : *lookup_count(environment, "WORLD_SIZE");
+        all_nodes(options) > 1 ? all_nodes(options) : *lookup_count(environment, "WORLD_SIZE");
     return PodIndex{*lookup_count(environment, "RANK"), pods, "RANK"};
 }
 

@@ -13,23 +13,22 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
                                                  const NodeOptions& options) {
     if (!options.node_rank)
         return std::nullopt;
-    const int node_rank = *options.node_rank;
-    if (node_rank < 0 || node_rank >= options.nodes) {
+    const int node_rank = *options.node_rank, nodes = all_nodes(options);
+    if (node_rank < 0 || node_rank >= nodes) {
         throw Error(ErrorCode::invalid_argument,
-                    fmt::format("node rank {} of {} nodes", node_rank, options.nodes),
+                    fmt::format("node rank {} of {} nodes", node_rank, nodes),
                     "node ranks count from 0; --nnodes says how many nodes there are");
     }
-    if (options.nodes == 1)
+    if (nodes == 1)
         return std::nullopt;  // torchrun's default: it says nothing
     if (options.head_address.empty()) {
-        throw Error(
-            ErrorCode::invalid_argument,
-            fmt::format("node {} of {} is not told where node 0 is", node_rank, options.nodes),
-            "give --master-addr=HOST, a name or an address of node 0, on every node");
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("node {} of {} is not told where node 0 is", node_rank, nodes),
+                    "give --master-addr=HOST, a name or an address of node 0, on every node");
     }
     Allocation allocation;
     allocation.source = "static";
-    allocation.node_names = nameless_nodes(options.nodes + options.spare_nodes);
+    allocation.node_names = nameless_nodes(nodes);
     allocation.node_names[static_cast<std::size_t>(node_rank)] = hostname;
     allocation.node_rank = node_rank;
     allocation.head_address = options.head_address;
@@ -42,7 +41,7 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
 std::optional<Allocation> read_meeting_allocation(const EnvironmentMap& environment,
                                                   const std::string& hostname,
                                                   const NodeOptions& options) {
-    const int nodes = std::max(options.nodes, options.most_nodes) + options.spare_nodes;
+    const int nodes = all_nodes(options);
     if (!options.is_meeting_place || options.head_address.empty() || nodes < 2)
         return std::nullopt;
     Allocation allocation;

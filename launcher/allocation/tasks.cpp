@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -30,33 +31,41 @@ Names union_of(const std::vector<Names>& lists) {
 
 // Where Slurm confines each task to one device, every task sees its own as GPU 0: which of the
 // step's that is, is told by the order of tasks alone.
-std::optional<Names> renumbered(const std::vector<TaskGrant>& tasks) {
+std::optional<Names> renumbered(const std::vector<TaskGrant>& tasks, GpuRuntime runtime) {
     EnvironmentMap unmasked = tasks.front().environment;
-    for (const char* variable : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+    for (const char* variable :
+         {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
+        if (runtime == GpuRuntime::cuda && variable != std::string_view("CUDA_VISIBLE_DEVICES"))
+            continue;
         if (lookup(unmasked, variable).value_or("0") != "0")
             return std::nullopt;
         unmasked.erase(variable);
     }
-    const auto of_step = read_granted_gpus(unmasked);
-    if (!of_step || of_step->names.size() != tasks.size())
+    const GpuGrant of_step = read_granted_gpus(unmasked, runtime);
+    if (!of_step.names || of_step.names->size() != tasks.size())
         return std::nullopt;
-    return of_step->names;
+    return of_step.names;
+}
+
+void merge_gpus(GpuGrant& own, const std::vector<TaskGrant>& tasks, GpuRuntime runtime) {
+    std::vector<Names> gpus;
+    for (const TaskGrant& task : tasks)
+        if (auto names = read_granted_gpus(task.environment, runtime).names)
+            gpus.push_back(std::move(*names));
+    if (gpus.size() != tasks.size() || tasks.size() < 2)
+        return;
+    if (!all_equal(gpus)) {
+        own.names = union_of(gpus);
+    } else if (auto names = renumbered(tasks, runtime)) {
+        own.names = std::move(names);
+    }
 }
 
 }  // namespace
 
 Allocation merge_tasks(Allocation own, const std::vector<TaskGrant>& tasks) {
-    std::vector<Names> gpus;
-    for (const TaskGrant& task : tasks)
-        if (auto granted = read_granted_gpus(task.environment))
-            gpus.push_back(std::move(granted->names));
-    if (!gpus.empty() && gpus.size() == tasks.size() && tasks.size() > 1) {
-        if (!all_equal(gpus)) {
-            own.granted_gpus = union_of(gpus);
-        } else if (auto names = renumbered(tasks)) {
-            own.granted_gpus = std::move(names);
-        }
-    }
+    merge_gpus(own.gpus, tasks, GpuRuntime::cuda);
+    merge_gpus(own.rocm_gpus, tasks, GpuRuntime::rocm);
     const bool own_cpus = std::any_of(tasks.begin(), tasks.end(), [&](const TaskGrant& task) {
         return task.cpus != tasks.front().cpus;
     });

@@ -168,6 +168,7 @@ std::vector<LintFinding> lint(const LintRequest& request) {
     subject.kind = request.kind.value_or(guess_kind(request.file, request.text));
     subject.folder_exists = request.folder_exists;
     subject.save_times = request.save_times;
+    subject.resources_of = request.resources_of;
     subject.cluster = parse_slurm_conf(request.cluster_text);
     if (subject.kind == FileKind::script) {
         fill_script(subject, request.text);

@@ -23,6 +23,8 @@ struct LintRequest {
     std::string cluster_text;                        ///< of --slurm-conf; empty without
     std::function<bool(const std::string&)> folder_exists = {};
     std::function<SaveTimes(const std::string& runs)> save_times = {};  ///< of the newest run there
+    /// Of a spec that a script names.
+    std::function<std::optional<ResourceSpec>(const std::string& spec)> resources_of = {};
 };
 
 struct LintFinding {

@@ -4,6 +4,9 @@
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint.hpp"
+#include "lint/spec_file.hpp"
+
+#include <autolaunch/error.hpp>
 
 #include <filesystem>
 #include <iterator>
@@ -20,6 +23,16 @@ bool folder_exists(const std::string& folder) {
 
 SaveTimes save_times(const std::string& runs) {
     return SaveTimes::read(std::filesystem::path(runs) / "latest");
+}
+
+std::optional<ResourceSpec> resources_of(const std::string& spec,
+                                         const std::map<std::string, std::string>& environment) {
+    try {
+        const SpecFile file = read_spec_file(spec, read_at_most(spec, kMaxLintBytes), environment);
+        return file.readable() ? std::optional(file.result.spec.resources) : std::nullopt;
+    } catch (const Error&) {  // it is elsewhere: the script is not looked at where it runs
+        return std::nullopt;
+    }
 }
 
 }  // namespace
@@ -43,6 +56,7 @@ LintOutcome lint_files(const LintFilesRequest& asked,
     request.environment = environment;
     request.folder_exists = folder_exists;
     request.save_times = save_times;
+    request.resources_of = [&](const std::string& spec) { return resources_of(spec, environment); };
     std::vector<LintFinding> all;
     for (const auto& file : asked.files) {
         request.file = file;

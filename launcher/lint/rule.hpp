@@ -30,6 +30,7 @@ struct Rule {
 // The table, a part for each subject. docs/lint.md is made from it.
 std::span<const Rule> slurm_rules();
 std::span<const Rule> launch_rules();
+std::span<const Rule> elastic_rules();
 std::span<const Rule> address_rules();
 std::span<const Rule> shell_rules();
 std::span<const Rule> array_rules();

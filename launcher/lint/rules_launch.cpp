@@ -1,6 +1,7 @@
 // Who starts which process where: srun, torchrun, mpirun and autolaunch together.
 
 #include "base/text.hpp"
+#include "lint/elasticity.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -225,7 +226,7 @@ RuleHits requeue_without_wait(const Subject& subject) {
     for (const auto& launch : subject.launches) {
         const auto nodes = nodes_of(launch, subject.script);
         if (launch.by_srun && launch.tool == Tool::autolaunch && nodes && *nodes > 1 &&
-            launch.srun_option("wait") == nullptr)
+            launch.srun_option("wait") == nullptr && !elastic_range(launch, subject))
             hits.push_back({launch.line,
                             "when a node is lost, srun waits for its task until Slurm notices, "
                             "and the requeue with it"});
@@ -241,7 +242,8 @@ RuleHits nnodes_mismatch(const Subject& subject) {
         const auto machines = nodes_of(launch, subject.script);
         const auto written = launch.option("--nnodes", subject.script);
         const auto number = written ? whole_number(*written) : std::nullopt;
-        if (launch.by_srun && machines && number && *number != *machines)
+        if (launch.by_srun && machines && number && *number != *machines &&
+            !elastic_range(launch, subject))
             hits.push_back({launch.line, fmt::format("--nnodes={}, and srun starts it on {}",
                                                      *number, *machines)});
     }

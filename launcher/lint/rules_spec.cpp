@@ -159,7 +159,9 @@ RuleHits nodes_differ(const Subject& subject) {
     const int line = subject.spec.line_of("resource_management.nodes");
     const bool by_variable =
         subject.spec.lines[static_cast<std::size_t>(line) - 1].find("${") != std::string::npos;
-    if (by_variable || *spec->slurm.nodes == spec->resources.nodes)
+    const bool is_range =
+        spec->resources.most_nodes > spec->resources.nodes || spec->resources.spare_nodes > 0;
+    if (by_variable || is_range || *spec->slurm.nodes == spec->resources.nodes)
         return {};
     return {{subject.spec.line_of("slurm_config.nodes"),
              fmt::format("{} nodes are asked of Slurm, and {} are used", *spec->slurm.nodes,

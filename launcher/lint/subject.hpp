@@ -3,6 +3,7 @@
 #include "lint/node_descriptions.hpp"
 #include "lint/sbatch_script.hpp"
 #include "lint/spec_file.hpp"
+#include "spec/job_spec.hpp"
 #include "stopping/save_times.hpp"
 
 #include <functional>
@@ -39,6 +40,8 @@ struct Subject {
         {};  ///< relative to where one submits; empty: not known
     /// Of the newest run below a folder of runs; empty: not known.
     std::function<SaveTimes(const std::string& runs)> save_times = {};
+    /// Of the spec that a script names with -c; nothing: it cannot be read here.
+    std::function<std::optional<ResourceSpec>(const std::string& spec)> resources_of = {};
 
     /// More machines than one, as far as the file says.
     bool many_nodes() const;

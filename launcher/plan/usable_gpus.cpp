@@ -95,34 +95,36 @@ std::vector<int> open_ones(const NodeTopology& topology, std::vector<int> positi
 
 // Slurm's numbers count the machine's GPUs, CUDA's those that may be opened. Where Slurm said which
 // they are, a mask has been brought to its numbers (allocation/granted_gpus.cpp), if it could be.
-std::vector<int> counted_by_grant(const NodeTopology& topology, const Allocation& allocation,
-                                  const std::vector<int>& candidates) {
-    if (allocation.granted_gpus_from.starts_with("SLURM_"))
+std::vector<int> counted_by_grant(const NodeTopology& topology, const GpuGrant& grant,
+                                  bool by_slurm, const std::vector<int>& candidates) {
+    if (grant.from.starts_with("SLURM_"))
         return candidates;
     const auto is_open = [&](const std::string& name) {
         const auto found = find_gpus(topology, candidates, name, false);
         return !found.empty() && all_open(topology, found);
     };
-    const auto& names = *allocation.granted_gpus;
-    if (allocation.source == "slurm" && std::all_of(names.begin(), names.end(), is_open))
+    if (by_slurm && std::all_of(grant.names->begin(), grant.names->end(), is_open))
         return candidates;
     return open_ones(topology, candidates);
 }
 
-void take_granted(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation,
-                  const std::vector<int>& candidates) {
-    const bool parts_count = allocation.granted_gpus_from.starts_with("SLURM_");
-    const auto counted = counted_by_grant(topology, allocation, candidates);
-    for (const std::string& name : *allocation.granted_gpus) {
-        const auto found = find_gpus(topology, counted, name, parts_count);
+// To a vendor's runtime the list ends at the first GPU that is not there.
+void take_granted(UsableGpus& usable, const NodeTopology& topology, const GpuGrant& grant,
+                  bool by_slurm, const std::vector<int>& candidates) {
+    const bool slurm_counts = grant.from.starts_with("SLURM_");
+    const auto counted = counted_by_grant(topology, grant, by_slurm, candidates);
+    for (const std::string& name : *grant.names) {
+        const auto found = find_gpus(topology, counted, name, slurm_counts);
         if (found.empty())
-            usable.warnings.push_back(
-                fmt::format("{} names GPU {}, but this machine shows {}: left out",
-                            allocation.granted_gpus_from, name, count_text(counted.size())));
+            usable.warnings.push_back(fmt::format(
+                "{} names GPU {}, but this machine shows {}: {}", grant.from, name,
+                count_text(counted.size()),
+                slurm_counts ? "left out" : "left out, with all that are named after it"));
+        if (found.empty() && !slurm_counts)
+            break;
         if (!all_open(topology, found))
-            usable.warnings.push_back(
-                fmt::format("{} names GPU {}, which may not be opened here: left out",
-                            allocation.granted_gpus_from, name));
+            usable.warnings.push_back(fmt::format(
+                "{} names GPU {}, which may not be opened here: left out", grant.from, name));
         for (const int position : open_ones(topology, found))
             if (std::find(usable.positions.begin(), usable.positions.end(), position) ==
                 usable.positions.end())
@@ -131,9 +133,8 @@ void take_granted(UsableGpus& usable, const NodeTopology& topology, const Alloca
 }
 
 // A variable that somebody has set once hides GPUs from every job after it.
-void tell_hidden(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation,
+void tell_hidden(UsableGpus& usable, const NodeTopology& topology, const std::string& from,
                  const std::vector<int>& candidates) {
-    const std::string& from = allocation.granted_gpus_from;
     std::vector<std::string> hidden;
     for (const int position : open_ones(topology, candidates))
         if (std::find(usable.positions.begin(), usable.positions.end(), position) ==
@@ -177,10 +178,9 @@ std::vector<std::string> names_for_mask(const UsableGpus& usable, const NodeTopo
 
 // A grant that came as a visibility variable is obeyed by the vendor's runtime; one that came only
 // from the scheduler is not.
-void mask_others(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation,
+void mask_others(UsableGpus& usable, const NodeTopology& topology, const GpuGrant& grant,
                  std::size_t all) {
-    const bool from_scheduler =
-        allocation.granted_gpus_from.starts_with("SLURM_") && !allocation.gpus_are_masked;
+    const bool from_scheduler = grant.from.starts_with("SLURM_") && !grant.masked;
     if (!from_scheduler || usable.positions.empty() || usable.positions.size() == all)
         return;
     if (gpu_at(topology, usable.positions.front()).vendor == "amd")
@@ -189,7 +189,7 @@ void mask_others(UsableGpus& usable, const NodeTopology& topology, const Allocat
     if (usable.mask.empty())
         usable.warnings.push_back(
             fmt::format("{} grants {} of {}, but nothing hides the others from the ranks",
-                        allocation.granted_gpus_from, usable.positions.size(), count_text(all)));
+                        grant.from, usable.positions.size(), count_text(all)));
 }
 
 // CUDA shows a process the first MIG device of a mask and no other.
@@ -209,22 +209,25 @@ UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& al
                               const ResourceSpec& resources) {
     UsableGpus usable;
     const std::vector<int> candidates = of_one_vendor(topology, usable.notes);
-    if (!allocation.granted_gpus) {
+    const bool is_amd = !candidates.empty() && gpu_at(topology, candidates.front()).vendor == "amd";
+    const GpuGrant& grant = is_amd ? allocation.rocm_gpus : allocation.gpus;
+    if (!grant.names) {
         take_open(usable, topology, candidates);
     } else {
-        take_granted(usable, topology, allocation, candidates);
-        tell_hidden(usable, topology, allocation, candidates);
+        take_granted(usable, topology, grant, allocation.source == "slurm", candidates);
+        tell_hidden(usable, topology, grant.from, candidates);
     }
+    usable.warnings.insert(usable.warnings.end(), grant.warnings.begin(), grant.warnings.end());
     mask_parts(usable, topology);
     if (!usable.mask_each)
-        mask_others(usable, topology, allocation, open_ones(topology, candidates).size());
+        mask_others(usable, topology, grant, open_ones(topology, candidates).size());
     if (!resources.gpus_per_node)
         return usable;
     const int wanted = *resources.gpus_per_node;
     if (wanted > static_cast<int>(usable.positions.size())) {
         const std::string limit =
-            allocation.granted_gpus && usable.positions.size() < candidates.size()
-                ? fmt::format(" may be used here ({})", allocation.granted_gpus_from)
+            grant.names && usable.positions.size() < candidates.size()
+                ? fmt::format(" may be used here ({})", grant.from)
                 : std::string(usable.positions.size() == 1 ? " is here" : " are here");
         throw Error(
             ErrorCode::invalid_argument,

@@ -23,10 +23,12 @@ constexpr int kPmiFd = 3;  // in the rank: the first beyond the standard streams
 /// that may wait.
 constexpr std::size_t kUnreadLimit = std::size_t{64} << 10;
 
+// Of those that take part: MPICH counts no others.
 std::vector<int> ranks_per_node(const Roster& roster) {
     std::vector<int> ranks;
     for (const RosterNode& node : roster.nodes)
-        ranks.push_back(node.ranks);
+        if (node.ranks > 0)
+            ranks.push_back(node.ranks);
     return ranks;
 }
 

@@ -109,11 +109,12 @@ void PmixService::start_pmixd(int listener) {
                                [this](const std::string& why) { handlers_.on_broken(why); }});
     pmixd::Start start{.directory = directory_.path(),
                        .name_space = name_space_,
-                       .node_rank = job_.roster.self,
+                       .node_rank = job_.roster.taking_part_before(job_.roster.self),
                        .nodes = {}};
     const auto labels = node_labels(job_.roster);
     for (std::size_t node = 0; node < labels.size(); ++node)
-        start.nodes.emplace_back(labels[node], job_.roster.nodes[node].ranks);
+        if (const int ranks = job_.roster.nodes[node].ranks; ranks > 0)  // PMIx takes no empty ones
+            start.nodes.emplace_back(labels[node], ranks);
     pmixd_->send(start);
 }
 
@@ -121,7 +122,7 @@ void PmixService::listen() {
     PmixOffer offer{
         .name_space = name_space_,
         .rank = first_rank(),
-        .node_rank = job_.roster.self,
+        .node_rank = job_.roster.taking_part_before(job_.roster.self),
         .port = 0,
         .directory = job_.directory,
         .node_name = node_labels(job_.roster).at(static_cast<std::size_t>(job_.roster.self)),
@@ -381,8 +382,8 @@ std::vector<int> PmixService::nodes_of(const std::vector<std::uint32_t>& ranks) 
     for (const std::uint32_t rank : ranks)
         if (const int node = node_of(static_cast<int>(rank)); node >= 0)
             nodes.insert(node);
-    if (ranks.empty())
-        for (int node = 0; node < static_cast<int>(job_.roster.nodes.size()); ++node)
+    for (int node = 0; ranks.empty() && node < static_cast<int>(job_.roster.nodes.size()); ++node)
+        if (job_.roster.nodes[static_cast<std::size_t>(node)].ranks > 0)
             nodes.insert(node);
     return {nodes.begin(), nodes.end()};
 }

@@ -41,9 +41,6 @@ struct Situation {
         return !allocation.numbered_by_arrival &&
                allocation.node_names.size() == static_cast<std::size_t>(request.node_count);
     }
-    int fewest_nodes() const {
-        return allocation.numbered_by_arrival ? request.fewest_nodes : request.node_count;
-    }
 };
 
 std::string own_name(const Allocation& allocation, const JoinRequest& request) {
@@ -153,7 +150,7 @@ Expectation expectation_of(const Situation& here) {
     if (here.names_are_known())
         expectation.node_names = here.allocation.node_names;
     expectation.node_count = here.request.node_count;
-    expectation.fewest_nodes = here.fewest_nodes();
+    expectation.fewest_nodes = here.request.fewest_nodes;
     expectation.keeps_node_order = here.allocation.keeps_node_order;
     expectation.spec_name = here.request.spec_name;
     expectation.run_name = here.request.run_name;
@@ -203,7 +200,7 @@ Joined join_as_member(const Situation& here) {
     Joined joined;
     joined.roster = read_welcome(outcome.welcome);
     const auto nodes = static_cast<int>(joined.roster.nodes.size());
-    if (nodes < here.fewest_nodes() || nodes > here.request.node_count)
+    if (nodes < here.request.fewest_nodes || nodes > here.request.node_count)
         throw RendezvousError(exit_code::kNoHost,
                               "the head counts " + std::to_string(joined.roster.nodes.size()) +
                                   " nodes, this node " + std::to_string(here.request.node_count),

@@ -21,7 +21,7 @@ struct JoinRequest {
     std::string version;  ///< of the program
     std::string hostname;
     int node_count = 1;
-    int fewest_nodes = 1;  ///< counts where nodes are numbered by arrival: start without the others
+    int fewest_nodes = 1;  ///< start without the others, where these are all that come
     int ranks_here = 1;
     std::string run_id;                ///< the user's own, part of the job's identity; empty: none
     std::string spec_name;             ///< of train.yaml, for messages; empty: there is none

@@ -6,7 +6,6 @@
 #include "rendezvous/node_order.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -187,27 +186,31 @@ std::string RollCall::missing() const {
     return (places.size() == 1 ? "node rank " : "node ranks ") + format_list(places);
 }
 
-// Arrival says nothing that lasts: by name a job that starts again has its nodes where they were.
-std::vector<int> RollCall::places_by_name() const {
+// The head's first; there are gaps where the job starts without some.
+std::vector<int> RollCall::places() const {
     std::vector<int> places = {0};
     for (const auto& [place, node] : by_place_)
         places.push_back(place);
-    std::stable_sort(places.begin() + 1, places.end(),
-                     [&](int a, int b) { return by_place_.at(a).name < by_place_.at(b).name; });
     return places;
 }
 
+// Arrival says nothing that lasts: by name a job that starts again has its nodes where they were.
 std::vector<int> RollCall::places_in_order() const {
-    if (expectation_.node_names.empty() && !expectation_.keeps_node_order)
-        return places_by_name();
-    std::vector<int> places(present());
-    std::iota(places.begin(), places.end(), 0);
+    std::vector<int> places = this->places();
     if (expectation_.keeps_node_order)
         return places;
+    if (expectation_.node_names.empty()) {
+        std::stable_sort(places.begin() + 1, places.end(),
+                         [&](int a, int b) { return by_place_.at(a).name < by_place_.at(b).name; });
+        return places;
+    }
     std::vector<std::string> addresses = {expectation_.head.topology_address};
     for (const auto& [place, node] : by_place_)
         addresses.push_back(node.topology_address);
-    return order_nodes(addresses);
+    std::vector<int> in_order;
+    for (const int index : order_nodes(addresses))
+        in_order.push_back(places[static_cast<std::size_t>(index)]);
+    return in_order;
 }
 
 RollCall::Start RollCall::start() const {

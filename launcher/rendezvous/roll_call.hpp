@@ -77,8 +77,8 @@ private:
     void compare(const control::Join& join);
     void object(Kind kind, const std::string& node, const std::string& detail);
     Objection objection(Kind kind, const std::map<std::string, std::string>& details) const;
+    std::vector<int> places() const;
     std::vector<int> places_in_order() const;
-    std::vector<int> places_by_name() const;
 
     Expectation expectation_;
     std::unordered_map<std::string, int> place_by_name_;

@@ -33,4 +33,12 @@ std::map<std::string, std::string> unfit_nodes(const RestartHistory& history) {
     return unfit;
 }
 
+std::map<std::string, std::string> nodes_to_exclude(const RestartHistory& history) {
+    std::map<std::string, std::string> nodes = unfit_nodes(history);
+    for (const PastEnd& end : history.ends)
+        if (!end.node.empty() && end.cause == Cause::node_lost)
+            nodes.emplace(end.node, "it was lost");
+    return nodes;
+}
+
 }  // namespace autolaunch::launcher

@@ -14,4 +14,7 @@ inline constexpr int kFailuresOfUnfitNode = 2;
 /// Those nodes, with what is said of each: "2 generations ended there: gpu, network". Pure.
 std::map<std::string, std::string> unfit_nodes(const RestartHistory& history);
 
+/// Those, and what the scheduler must not give the job again besides: nodes that were lost. Pure.
+std::map<std::string, std::string> nodes_to_exclude(const RestartHistory& history);
+
 }  // namespace autolaunch::launcher

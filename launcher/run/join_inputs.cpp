@@ -3,6 +3,7 @@
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "rendezvous/program_digest.hpp"
+#include "restart_policy/node_limits.hpp"
 
 #include <unistd.h>
 
@@ -50,7 +51,11 @@ JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::
     request.version = version;
     request.hostname = hostname();
     request.node_count = shape.nodes;
-    request.fewest_nodes = std::min(spec.resources.nodes, shape.nodes);
+    const ResourceSpec& resources = spec.resources;
+    const bool may_be_fewer =
+        spec.rendezvous.address_is_meeting_place && resources.most_nodes > resources.nodes;
+    request.fewest_nodes =
+        fewest_nodes(spec).value_or(may_be_fewer ? resources.nodes : shape.nodes);
     request.ranks_here = shape.ranks_here;
     request.run_id = spec.run_id;
     request.spec_name = std::filesystem::path(spec.spec_file).filename();

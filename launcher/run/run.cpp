@@ -2,6 +2,7 @@
 
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
+#include "allocation/slurm_command.hpp"
 #include "base/file_limit.hpp"
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
@@ -9,6 +10,7 @@
 #include "input/job_input.hpp"
 #include "placement_watch/gpu_claims.hpp"
 #include "plan/job_shape.hpp"
+#include "plan/node_loss.hpp"
 #include "pmi/mpi_linkage.hpp"
 #include "python_module/plan_python_module.hpp"
 #include "python_start/plan_preload.hpp"
@@ -30,6 +32,7 @@
 #include "stdio/line_buffering.hpp"
 #include "stopping/requeue.hpp"
 #include "stopping/unseen_step.hpp"
+#include "supervise/restart_book.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/stay_out.hpp"
 #include "supervise/supervise.hpp"
@@ -38,9 +41,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -90,6 +95,33 @@ void add_gpu_claims(GpuClaimsInquiry& inquiry, std::chrono::milliseconds wait, L
     for (std::string& warning : inquiry.warnings(planned, wait))
         plan.warnings.push_back(std::move(warning));
 }
+
+// Whether a job that may lose nodes is let to: asked while the nodes meet, of the head alone.
+class NodeLossInquiry {
+public:
+    NodeLossInquiry(const JobSpec& spec, const EnvironmentMap& environment)
+        : environment_(environment) {
+        if (fewest_nodes(spec))
+            question_.emplace(batch_script_question(environment));
+    }
+    void add(LaunchPlan& plan, const Allocation& allocation) {
+        if (!question_)
+            return;
+        StepStart step = look_at_step(environment_);
+        if (std::string script = question_->wait(Deadline::after(kScriptTime)); !script.empty())
+            step.batch_script = std::move(script);
+        const int nodes = plan.node_count + static_cast<int>(plan.spare_nodes.size());
+        NodeLossWords words = node_loss_words(plan.spec, nodes, allocation, environment_, step);
+        std::move(words.warnings.begin(), words.warnings.end(), std::back_inserter(plan.warnings));
+        std::move(words.notes.begin(), words.notes.end(), std::back_inserter(plan.notes));
+    }
+
+private:
+    static constexpr auto kScriptTime = std::chrono::seconds(1);
+
+    const EnvironmentMap& environment_;
+    std::optional<SlurmCommand> question_;
+};
 
 struct Prepared {
     LaunchPlan plan;
@@ -156,6 +188,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const Allocation allocation = read_allocation(environment, hostname(), node_options(spec));
     const NodeTopology topology = read_local_topology();
     GpuClaimsInquiry claims(topology);
+    NodeLossInquiry node_loss(spec, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     roster.hold_back_all_but(nodes_at_start(spec, static_cast<int>(roster.nodes.size())));
@@ -166,6 +199,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
+    node_loss.add(plan, allocation);
     if (plan.uncompared_time_limit)
         plan.warnings.push_back(
             "slurm_config.time_limit is not compared with this job's, which Slurm says in the "
@@ -220,6 +254,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         origin.requeue = allocation.restart_count;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     GpuClaimsInquiry claims(topology);  // answered while the nodes meet
+    NodeLossInquiry node_loss(spec, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
@@ -230,6 +265,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         return *unfit;
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     add_gpu_claims(claims, kClaimsOfStart, plan);
+    if (joined.head)
+        node_loss.add(plan, allocation);
     const auto replan = [&joined, &plan = plan, &run_dir = run_dir, &allocation, &topology,
                          &environment](const std::vector<int>& ranks_per_node) {
         Roster roster = joined.roster;
@@ -282,7 +319,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     if (joined.head)
         requeue_if_wanted({.wanted = spec.slurm.requeue.value_or(false),
                            .exit_code = told,
-                           .restarts = allocation.restart_count},
+                           .restarts = allocation.restart_count,
+                           .unfit = nodes_to_exclude(plan.run_dir, plan.run_id)},
                           environment, [&console](const std::string& line) {
                               console.write_message(line);
                               console.flush(Deadline::after(kFlushTimeout));

@@ -3,8 +3,11 @@
 #include "allocation/slurm_command.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "stopping/exclusion.hpp"
+#include "stopping/over_time_limit.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -97,28 +100,61 @@ RequeueChoice choose_requeue(const std::optional<SlurmJobRecord>& record,
     return {true, "requeue: scontrol requeue " + name + " (slurm_config.requeue)"};
 }
 
+namespace {
+
+// Who requeues it is another, and Slurm excludes nothing before that.
+void say_by_hand(const RequeueRequest& request, const std::string& name,
+                 const std::function<void(const std::string& line)>& say) {
+    for (const auto& [node, why] : request.unfit)
+        say(
+            fmt::format("{} is not excluded, although {}; by hand, once the job waits: scontrol "
+                        "update JobId={} ExcNodeList={}",
+                        node, why, name, node));
+}
+
+std::string ask(const std::vector<std::string>& question) {
+    return SlurmCommand(question).wait(Deadline::after(kAskTime));
+}
+
+// Empty: it was done.
+std::string refusal_of(const std::vector<std::string>& command) {
+    SlurmCommand change(command, SlurmCommand::Errors::take);
+    return first_line(change.wait(Deadline::after(kRequeueTime)));
+}
+
+}  // namespace
+
 void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& environment,
                        const std::function<void(const std::string& line)>& say) {
     const std::string name = requeue_name(environment);
-    if (!request.wanted || request.exit_code != exit_code::kRequeue || name.empty())
+    if (request.exit_code != exit_code::kRequeue || name.empty())
         return;
+    if (!request.wanted)
+        return say_by_hand(request, name, say);
     const std::string job = variable(environment, "SLURM_JOB_ID");
-    const auto ask = [](const std::vector<std::string>& question) {
-        return SlurmCommand(question).wait(Deadline::after(kAskTime));
-    };
     const auto record = parse_slurm_job(ask(slurm_job_question(job)), job);
-    const std::string config = ask({"scontrol", "show", "config"});
+    const std::string config = ask(config_question());
     const auto settings = config.empty()
                               ? std::nullopt
                               : std::optional(parse_requeue_settings(config, exit_code::kRequeue));
     const RequeueChoice choice = choose_requeue(record, settings, request.restarts, name);
+    Exclusion exclusion;
+    if (choice.act && !request.unfit.empty())
+        exclusion =
+            choose_exclusion(request.unfit, *record, ask(partition_question(record->partition)));
+    for (const std::string& line : exclusion.lines)
+        say(line);
     say(choice.why);
     if (!choice.act)
+        return say_by_hand(request, name, say);
+    // From here on Slurm ends this job's processes; it takes the nodes only while the job waits.
+    if (const std::string refused = refusal_of({"scontrol", "requeue", name}); !refused.empty())
+        return say("scontrol requeue " + name + " failed: " + refused);
+    if (exclusion.list.empty())
         return;
-    SlurmCommand requeue({"scontrol", "requeue", name}, SlurmCommand::Errors::take);
-    const std::string refused = requeue.wait(Deadline::after(kRequeueTime));
-    if (!refused.empty())
-        say("scontrol requeue " + name + " failed: " + first_line(refused));
+    const auto command = exclusion_command(name, exclusion.list);
+    if (const std::string refused = refusal_of(command); !refused.empty())
+        say(fmt::format("{} failed: {}", fmt::join(command, " "), refused));
 }
 
 }  // namespace autolaunch::launcher

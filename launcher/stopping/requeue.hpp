@@ -3,6 +3,7 @@
 #include "stopping/slurm_job_record.hpp"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,13 +35,14 @@ RequeueChoice choose_requeue(const std::optional<SlurmJobRecord>& record,
                              const std::string& name);
 
 struct RequeueRequest {
-    bool wanted = false;  ///< slurm_config.requeue
-    int exit_code = 0;    ///< of the job
-    int restarts = 0;     ///< SLURM_RESTART_COUNT
+    bool wanted = false;                            ///< slurm_config.requeue
+    int exit_code = 0;                              ///< of the job
+    int restarts = 0;                               ///< SLURM_RESTART_COUNT
+    std::map<std::string, std::string> unfit = {};  ///< nodes that it must not get again, and why
 };
-/// Asks Slurm, and does it, where slurm_config.requeue says so and the job ended with 75: after
-/// everything else, for it ends the job's processes, ours too. `say` shows a line, and has written
-/// it when it returns. Blocks: 20 s at most.
+/// Asks Slurm, and does it, without the nodes that are unfit, where slurm_config.requeue says so
+/// and the job ended with 75: after everything else, for it ends the job's processes, ours too.
+/// `say` shows a line, and has written it when it returns. Blocks: 35 s at most.
 void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& environment,
                        const std::function<void(const std::string& line)>& say);
 

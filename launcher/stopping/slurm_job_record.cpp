@@ -14,6 +14,19 @@ namespace {
 using std::chrono::seconds;
 using std::chrono::system_clock;
 
+std::string list_in(std::string_view line, std::string_view name) {
+    const std::string list = scontrol_field(line, name);
+    return list == "(null)" ? std::string() : list;
+}
+
+// "3"; of a job that waits "2-3".
+int nodes_in(std::string_view line) {
+    long long nodes = 0;
+    const std::string text = scontrol_field(line, "NumNodes");
+    const bool told = parse_integer(text.substr(0, text.find('-')), nodes);
+    return told && nodes > 0 && nodes <= 1 << 20 ? static_cast<int>(nodes) : 0;
+}
+
 SlurmJobRecord record_of(std::string_view line) {
     long long restarts = 0;
     parse_integer(scontrol_field(line, "Restarts"), restarts);
@@ -28,7 +41,10 @@ SlurmJobRecord record_of(std::string_view line) {
             .partition = scontrol_field(line, "Partition"),
             .submitted_at = scontrol_time(scontrol_field(line, "SubmitTime")),
             .eligible_at = scontrol_time(scontrol_field(line, "EligibleTime")),
-            .started_at = scontrol_time(scontrol_field(line, "StartTime"))};
+            .started_at = scontrol_time(scontrol_field(line, "StartTime")),
+            .excluded = list_in(line, "ExcNodeList"),
+            .required = list_in(line, "ReqNodeList"),
+            .nodes = nodes_in(line)};
 }
 
 seconds until(const std::optional<system_clock::time_point>& end, system_clock::time_point from) {

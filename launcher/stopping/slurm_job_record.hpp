@@ -18,6 +18,8 @@ struct SlurmJobRecord {
     std::optional<std::chrono::system_clock::time_point> ends_at, preempted_at;
     std::string partition;
     std::optional<std::chrono::system_clock::time_point> submitted_at, eligible_at, started_at;
+    std::string excluded, required;  ///< ExcNodeList, ReqNodeList: host lists; empty: none
+    int nodes = 0;                   ///< NumNodes; 0: it does not say
 
     bool operator==(const SlurmJobRecord&) const = default;
 };

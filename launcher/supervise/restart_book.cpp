@@ -63,4 +63,16 @@ std::string RestartBook::note(const Decision& decision) {
     }
 }
 
+std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
+                                                    const std::string& run_id) {
+    try {
+        const auto known =
+            restart_history_from(read_or_nothing(std::filesystem::path(run_dir) / kRestartsFile));
+        if (known && known->run_id == run_id)
+            return nodes_to_exclude(*known);
+    } catch (const Error&) {
+    }
+    return {};
+}
+
 }  // namespace autolaunch::launcher

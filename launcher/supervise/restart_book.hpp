@@ -32,4 +32,10 @@ private:
     RestartHistory history_;
 };
 
+/// Of the run's restarts.json, for the requeue of a job that is over: which nodes it must not get
+/// again, with the reason. Empty where there is no such file, or it cannot be read (its next start
+/// says so).
+std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
+                                                    const std::string& run_id);
+
 }  // namespace autolaunch::launcher

@@ -80,6 +80,30 @@ void check_folder(const fs::path& folder) {
     }
 }
 
+// LOCAL_RANK i takes ROCm's i-th GPU, and ROCm counts KFD's nodes. rocm-smi sorts by PCI address
+// (older versions did not), so its numbers tell something only where they are not in that order.
+void note_amd_numbers(NodeTopology& topology, bool by_rocm_smi) {
+    int last = -1;
+    std::size_t amd = 0;
+    bool told = true, in_order = true;
+    for (const Gpu& gpu : topology.gpus) {
+        if (gpu.vendor != "amd")
+            continue;
+        ++amd;
+        told = told && gpu.runtime_index;
+        in_order = in_order && gpu.runtime_index.value_or(last) >= last;
+        last = gpu.runtime_index.value_or(last);
+    }
+    if (amd < 2 || (told && !(by_rocm_smi && in_order)))
+        return;
+    topology.notes.push_back(
+        told ? "AMD GPUs have rocm-smi's numbers, which newer versions give in the order of PCI "
+               "addresses: ROCm's own, by which ranks take them, may differ (a folder with "
+               "sys/class/kfd tells them)"
+             : "ROCm's numbers of AMD GPUs are not told: they are taken in the order of PCI "
+               "addresses, which may not be ROCm's");
+}
+
 NodeTopology read_folder(const fs::path& folder) {
     check_folder(folder);
     TopologyOptions options;
@@ -109,6 +133,7 @@ NodeTopology read_folder(const fs::path& folder) {
     if (!is_folder(options.dev_root))
         topology.notes.push_back(
             "the folder has no dev/: GPUs whose driver names a device node are left out");
+    note_amd_numbers(topology, false);
     return topology;
 }
 
@@ -137,12 +162,17 @@ NodeTopology read_file_capture(const std::string& path) {
     // What comes before the declaration would offend the parser, and lines must count from the
     // file's start.
     XmlElement root = parse_xml(text, path);
-    if (root.name == "system")
-        return read_nccl_topology(root, path);
+    if (root.name == "system") {
+        NodeTopology topology = read_nccl_topology(root, path);
+        note_amd_numbers(topology, false);
+        return topology;
+    }
     if (root.name == "topology") {
         check_hwloc_bounds(root, path);
         root = {};  // hwloc reads it again, in a process of its own
-        return read_hwloc_topology(path);
+        NodeTopology topology = read_hwloc_topology(path);
+        note_amd_numbers(topology, true);
+        return topology;
     }
     refuse_capture(path, root.line, fmt::format("the XML is of <{:.40}>", printable(root.name)),
                    kForms);

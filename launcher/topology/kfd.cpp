@@ -38,11 +38,18 @@ std::uint64_t value_of(const std::map<std::string, std::uint64_t>& properties, c
 }
 
 // location_id is bus, device and function; a part of a GPU adds its number to the function or to
-// the highest bits.
-std::string to_bdf(const std::map<std::string, std::uint64_t>& properties) {
+// the highest bits. A function other than 0 that is a GPU on the bus is a virtual machine's share.
+std::string to_bdf(const TopologyOptions& options,
+                   const std::map<std::string, std::uint64_t>& properties) {
     const std::uint64_t location = value_of(properties, "location_id");
-    return fmt::format("{:04x}:{:02x}:{:02x}.0", value_of(properties, "domain"),
-                       (location >> 8) & 0xff, (location >> 3) & 0x1f);
+    const std::string device = fmt::format("{:04x}:{:02x}:{:02x}", value_of(properties, "domain"),
+                                           (location >> 8) & 0xff, (location >> 3) & 0x1f);
+    const std::string function = fmt::format("{}.{}", device, location & 7);
+    const std::string pci_class =
+        read_small(fmt::format("{}/bus/pci/devices/{}/class", options.sysfs_root, function))
+            .value_or("");
+    const bool is_gpu = pci_class.starts_with("0x03") || pci_class.starts_with("0x12");
+    return is_gpu ? function : device + ".0";
 }
 
 std::uint64_t read_bank_bytes(const std::string& folder) {
@@ -75,7 +82,7 @@ std::vector<KfdNode> read_kfd_gpus(const TopologyOptions& options) {
         KfdNode gpu;
         gpu.number = number;
         gpu.runtime_index = static_cast<int>(gpus.size());
-        gpu.bdf = to_bdf(properties);
+        gpu.bdf = to_bdf(options, properties);
         gpu.memory_bytes = read_bank_bytes(folder);
         if (const std::uint64_t unique = value_of(properties, "unique_id"))
             gpu.uuid = fmt::format("GPU-{:016x}", unique);

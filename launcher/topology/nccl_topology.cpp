@@ -14,6 +14,7 @@
 namespace autolaunch::launcher {
 namespace {
 
+constexpr std::string_view kCray = "17db:";  // Slingshot's PCI vendor
 constexpr std::size_t kMostNodes = 1024;
 constexpr long long kMostMbps = 100'000'000;
 
@@ -330,17 +331,18 @@ void NcclReader::add_net(const XmlElement& net, const Place& place) {
                                 parse_integer(part.substr(colon + 1), named_port) &&
                                 named_port > 0 && named_port < 256;
         const std::string name = names_port ? part.substr(0, colon) : part;
-        const bool is_slingshot = name.starts_with("cxi");  // of NCCL's OFI plugin
+        const bool is_cxi = name.starts_with("cxi");  // of NCCL's OFI plugin; else an interface
+        const bool is_slingshot = is_cxi || place.pci_id.starts_with(kCray);
         const int port = static_cast<int>(names_port                       ? named_port
                                           : is_slingshot && told_port == 0 ? 1
                                                                            : told_port);
         if (name.empty())
             refuse(net, "<net> without a name");
         const double rate = gbps / static_cast<double>(parts.size());
-        if (port == 0) {
+        if (port == 0 || (is_slingshot && !is_cxi))
             result_.network_interfaces.push_back({name, true, false, rate, {}, place.bdf});
+        if (port == 0)
             continue;
-        }
         Hca& hca = find_or_add_hca(name, place);
         const bool known =
             std::any_of(hca.ports.begin(), hca.ports.end(),
@@ -351,6 +353,10 @@ void NcclReader::add_net(const XmlElement& net, const Place& place) {
                                                                   : "Ethernet";
         if (!known)
             hca.ports.push_back({port, true, layer, rate});
+        if (is_slingshot && !is_cxi) {
+            hca.is_named = false;
+            hca.ports.back().netdev = name;
+        }
     }
 }
 

@@ -32,7 +32,7 @@ TEST_CASE("one task a node") {
     CHECK(allocation.head_address.empty());
     CHECK(allocation.topology_address.empty());  // "node4", pattern "node": no switch
     CHECK_FALSE(allocation.keeps_node_order);
-    CHECK_FALSE(allocation.granted_gpus);
+    CHECK_FALSE(allocation.gpus.names);
 }
 
 TEST_CASE("one task a GPU") {
@@ -40,8 +40,8 @@ TEST_CASE("one task a GPU") {
     CHECK(allocation.node_rank == 1);
     CHECK(allocation.tasks_on_node == 8);
     CHECK(allocation.local_task == 5);
-    CHECK(allocation.granted_gpus->size() == 8);
-    CHECK(allocation.granted_gpus_from == "SLURM_STEP_GPUS");
+    CHECK(allocation.gpus.names->size() == 8);
+    CHECK(allocation.gpus.from == "SLURM_STEP_GPUS");
 }
 
 TEST_CASE("uneven nodes and other distributions") {
@@ -64,7 +64,7 @@ TEST_CASE("a batch script and its steps") {
     CHECK(script.job_id == "6");
     CHECK(script.tasks_on_node == 1);
     CHECK_FALSE(script.on_every_node);
-    CHECK(script.granted_gpus == Names{"0", "1", "2", "3"});
+    CHECK(script.gpus.names == Names{"0", "1", "2", "3"});
     CHECK(error_of([&] { check_runs_on_every_node(script); }) ==
           "the job has 4 nodes, but only this one, node1, runs autolaunch: this is its batch "
           "script or a shell (start "
@@ -75,7 +75,7 @@ TEST_CASE("a batch script and its steps") {
     CHECK(step.tasks_on_node == 2);
     CHECK(step.local_task == 1);
     CHECK(step.on_every_node);
-    CHECK(step.granted_gpus_from == "SLURM_STEP_GPUS");
+    CHECK(step.gpus.from == "SLURM_STEP_GPUS");
 }
 
 TEST_CASE("steps side by side in one job") {
@@ -84,7 +84,7 @@ TEST_CASE("steps side by side in one job") {
     CHECK(exclusive.node_rank == 1);
     CHECK(exclusive.job_id == "6.2");
     CHECK(exclusive.tasks_on_node == 1);
-    CHECK(exclusive.granted_gpus == Names{"0", "1"});
+    CHECK(exclusive.gpus.names == Names{"0", "1"});
     const Allocation overlap = read("slurm-overlap");
     CHECK(overlap.node_names == Names{"node1", "node2"});
     CHECK(overlap.job_id == "6.1");
@@ -92,11 +92,11 @@ TEST_CASE("steps side by side in one job") {
 
 TEST_CASE("a step without GPUs in a job that has some") {
     const Allocation allocation = read("slurm-step-without-gpus");
-    REQUIRE(allocation.granted_gpus);
-    CHECK(allocation.granted_gpus->empty());
+    REQUIRE(allocation.gpus.names);
+    CHECK(allocation.gpus.names->empty());
     const auto asked_for_one =
         with(captured("slurm-step-without-gpus"), {{"CUDA_VISIBLE_DEVICES", "2"}});
-    CHECK(read_allocation(asked_for_one, "x").granted_gpus == Names{"2"});
+    CHECK(read_allocation(asked_for_one, "x").gpus.names == Names{"2"});
 }
 
 TEST_CASE("arrays: each element has a job id of its own") {
@@ -132,19 +132,19 @@ TEST_CASE("heterogeneous jobs: a component's step sees its own nodes") {
     const Allocation script = read("slurm-het-script");
     CHECK(script.node_names == Names{"node1"});
     CHECK(script.on_every_node);
-    CHECK(script.granted_gpus == Names{"0"});
+    CHECK(script.gpus.names == Names{"0"});
     const Allocation component = read("slurm-het-component");
     CHECK(component.node_names == Names{"node2", "node3"});
     CHECK(component.node_rank == 1);
     CHECK(component.job_id == "11.1");
-    CHECK(component.granted_gpus == Names{"0", "1"});
+    CHECK(component.gpus.names == Names{"0", "1"});
 }
 
 TEST_CASE("heterogeneous jobs: a step over components counts nodes component by component") {
     const Allocation step = read("slurm-het-step");
     CHECK(step.node_names == Names{"node1", "node2", "node3"});
     CHECK(step.node_rank == 2);
-    CHECK(step.granted_gpus == Names{"0", "1"});
+    CHECK(step.gpus.names == Names{"0", "1"});
     const Allocation unsorted =
         read("slurm-het-unsorted");  // Slurm's list is node[1-3], with tasks 3,1(x2)
     CHECK(unsorted.node_names == Names{"node3", "node1", "node2"});

@@ -64,13 +64,13 @@ TEST_CASE("without a scheduler this machine is the allocation") {
     CHECK(allocation.node_names == Names{"laptop"});
     CHECK(allocation.node_rank == 0);
     CHECK(allocation.job_id.empty());
-    CHECK_FALSE(allocation.granted_gpus);
+    CHECK_FALSE(allocation.gpus.names);
     CHECK_FALSE(allocation.tasks_on_node);
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES is read as CUDA reads it") {
     const auto gpus = [](const char* value) {
-        return *read_allocation({{"CUDA_VISIBLE_DEVICES", value}}, "h").granted_gpus;
+        return *read_allocation({{"CUDA_VISIBLE_DEVICES", value}}, "h").gpus.names;
     };
     CHECK(gpus("0,1") == Names{"0", "1"});
     CHECK(gpus("3, 1") == Names{"3", "1"});
@@ -81,13 +81,26 @@ TEST_CASE("CUDA_VISIBLE_DEVICES is read as CUDA reads it") {
     CHECK(gpus("GPU-8f3d1c,MIG-12") == Names{"GPU-8f3d1c", "MIG-12"});
     CHECK(message_of({{"CUDA_VISIBLE_DEVICES", "0,all"}}, "h") ==
           "CUDA_VISIBLE_DEVICES=0,all: 'all' is neither a GPU number nor a UUID");
-    CHECK(*read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").granted_gpus == Names{"2"});
-    CHECK(read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").gpus_are_masked);
-    CHECK(*read_allocation({{"HIP_VISIBLE_DEVICES", "2"}}, "h").granted_gpus == Names{"2"});
-    // HIP counts what ROCr leaves it; what is beyond that is not there.
-    CHECK(
-        *read_allocation({{"ROCR_VISIBLE_DEVICES", "2,5,7"}, {"HIP_VISIBLE_DEVICES", "2,0,3"}}, "h")
-             .granted_gpus == Names{"7", "2"});
+}
+
+TEST_CASE("ROCm's variables are of AMD's GPUs alone") {
+    const Allocation allocation = read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h");
+    CHECK(*allocation.rocm_gpus.names == Names{"2"});
+    CHECK(allocation.rocm_gpus.masked);
+    CHECK_FALSE(allocation.gpus.names);
+    CHECK(*read_allocation({{"HIP_VISIBLE_DEVICES", "2"}}, "h").rocm_gpus.names == Names{"2"});
+    CHECK(*read_allocation({{"CUDA_VISIBLE_DEVICES", "2"}}, "h").rocm_gpus.names == Names{"2"});
+    const Allocation narrowed =
+        read_allocation({{"ROCR_VISIBLE_DEVICES", "2,5,7"}, {"HIP_VISIBLE_DEVICES", "2,0,3"}}, "h");
+    CHECK(*narrowed.rocm_gpus.names == Names{"7", "2"});
+    CHECK(narrowed.rocm_gpus.from == "HIP_VISIBLE_DEVICES within ROCR_VISIBLE_DEVICES");
+    const Allocation step =
+        read_allocation(with(without(kSbatchStep, {"CUDA_VISIBLE_DEVICES"}),
+                             {{"SLURM_STEP_GPUS", "4,5"}, {"ROCR_VISIBLE_DEVICES", "0,1"}}),
+                        "x");
+    CHECK(*step.rocm_gpus.names == Names{"4", "5"});
+    CHECK(step.rocm_gpus.masked);
+    CHECK_FALSE(step.gpus.masked);
 }
 
 TEST_CASE("a Slurm step on four nodes") {
@@ -98,8 +111,8 @@ TEST_CASE("a Slurm step on four nodes") {
     CHECK(allocation.job_id == "2.0");
     CHECK(allocation.restart_count == 0);
     CHECK(allocation.tasks_on_node == 8);
-    CHECK(allocation.granted_gpus->size() == 8);
-    CHECK(allocation.granted_gpus_from == "SLURM_STEP_GPUS");
+    CHECK(allocation.gpus.names->size() == 8);
+    CHECK(allocation.gpus.from == "SLURM_STEP_GPUS");
     CHECK_FALSE(allocation.ends_at);
 }
 
@@ -126,7 +139,7 @@ TEST_CASE("a batch script runs once on its node, whatever the job asked for") {
     CHECK(allocation.node_names == Names{"node2"});
     CHECK(allocation.job_id == "2");
     CHECK(allocation.tasks_on_node == 1);
-    CHECK(allocation.granted_gpus_from == "SLURM_JOB_GPUS");
+    CHECK(allocation.gpus.from == "SLURM_JOB_GPUS");
     CHECK(read_allocation(with(batch, {{"SLURM_STEP_ID", "4294967291"}}), "node2").job_id == "2");
 }
 
@@ -160,19 +173,18 @@ TEST_CASE("a mask inside a job is translated to the machine's numbers") {
         return read_allocation(
             with(kSbatchStep, {{"SLURM_STEP_GPUS", of_job}, {"CUDA_VISIBLE_DEVICES", mask}}), "x");
     };
-    CHECK(*gpus("4,5", "4,5").granted_gpus == Names{"4", "5"});  // devices are not confined
-    CHECK(*gpus("4,5", "0,1").granted_gpus ==
-          Names{"4", "5"});  // confined by cgroup: counted from 0
-    CHECK(gpus("4,5", "0,1").granted_gpus_from == "SLURM_STEP_GPUS");
-    CHECK(*gpus("4,5", "1").granted_gpus == Names{"5"});  // narrowed by the user
-    CHECK(gpus("4,5", "1").granted_gpus_from == "CUDA_VISIBLE_DEVICES");
-    CHECK(gpus("4,5", "").granted_gpus->empty());
-    CHECK(*gpus("0-3", "0,1,2,3").granted_gpus == Names{"0", "1", "2", "3"});
+    CHECK(*gpus("4,5", "4,5").gpus.names == Names{"4", "5"});  // devices are not confined
+    CHECK(*gpus("4,5", "0,1").gpus.names == Names{"4", "5"});  // confined by cgroup: counted from 0
+    CHECK(gpus("4,5", "0,1").gpus.from == "SLURM_STEP_GPUS");
+    CHECK(*gpus("4,5", "1").gpus.names == Names{"5"});  // narrowed by the user
+    CHECK(gpus("4,5", "1").gpus.from == "CUDA_VISIBLE_DEVICES");
+    CHECK(gpus("4,5", "").gpus.names->empty());
+    CHECK(*gpus("0-3", "0,1,2,3").gpus.names == Names{"0", "1", "2", "3"});
     const auto unmasked =
         without(with(kSbatchStep, {{"SLURM_STEP_GPUS", "2,3"}}), {"CUDA_VISIBLE_DEVICES"});
-    CHECK(*read_allocation(unmasked, "x").granted_gpus == Names{"2", "3"});  // --gpu-bind=none
-    CHECK_FALSE(read_allocation(unmasked, "x").gpus_are_masked);
-    CHECK(gpus("4,5", "0,1").gpus_are_masked);
+    CHECK(*read_allocation(unmasked, "x").gpus.names == Names{"2", "3"});  // --gpu-bind=none
+    CHECK_FALSE(read_allocation(unmasked, "x").gpus.masked);
+    CHECK(gpus("4,5", "0,1").gpus.masked);
 }
 
 TEST_CASE("a person numbers the nodes, as with torchrun") {
@@ -246,7 +258,7 @@ TEST_CASE("--standalone is this node alone, whatever surrounds it") {
     const Allocation allocation = read_allocation(kSbatchStep, "node2", {.standalone = true});
     CHECK(allocation.node_names == Names{"node2"});
     CHECK(allocation.job_id.empty());  // each task of a step is a job of its own
-    CHECK(allocation.granted_gpus->size() == 8);
+    CHECK(allocation.gpus.names->size() == 8);
 }
 
 namespace {
@@ -262,7 +274,7 @@ std::vector<TaskGrant> tasks_of(const std::vector<EnvironmentMap>& changes,
 
 Names gpus_of(const std::vector<TaskGrant>& tasks) {
     return merge_tasks(read_allocation(tasks.front().environment, "node2"), tasks)
-        .granted_gpus.value_or(Names{"none"});
+        .gpus.names.value_or(Names{"none"});
 }
 
 }  // namespace
@@ -271,7 +283,7 @@ TEST_CASE("tasks of a node that were all given the same are as one") {
     const auto tasks = tasks_of({{}, {}, {}});
     const Allocation own = read_allocation(kSbatchStep, "node2");
     const Allocation merged = merge_tasks(own, tasks);
-    CHECK(merged.granted_gpus == own.granted_gpus);
+    CHECK(merged.gpus.names == own.gpus.names);
     CHECK(merged.task_cpus.empty());
     CHECK(cpus_of_all(tasks) == std::vector<int>{0, 1});
 }
@@ -302,7 +314,30 @@ TEST_CASE("tasks without GPUs, and with CPUs of their own") {
         without(kSbatchStep, {"CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"});
     std::vector<TaskGrant> tasks = {{bare, {0, 1}}, {bare, {2, 3}}, {bare, {2, 3}}};
     const Allocation merged = merge_tasks(read_allocation(bare, "node2"), tasks);
-    CHECK_FALSE(merged.granted_gpus.has_value());
+    CHECK_FALSE(merged.gpus.names.has_value());
     CHECK(merged.task_cpus == std::vector<std::vector<int>>{{0, 1}, {2, 3}, {2, 3}});
     CHECK(cpus_of_all(tasks) == std::vector<int>{0, 1, 2, 3});
+}
+
+TEST_CASE("ranges and spares: as many nodes as may come") {
+    NodeOptions options;
+    options.nodes = 2;
+    options.most_nodes = 4;
+    options.spare_nodes = 1;
+    options.node_rank = 4;
+    options.head_address = "node0";
+    const Allocation by_person = read_allocation({}, "e", options);
+    CHECK(by_person.source == "static");
+    CHECK(by_person.node_names.size() == 5);
+    CHECK(by_person.node_rank == 4);
+    options.node_rank = 5;
+    CHECK_THROWS_AS(read_allocation({}, "f", options), Error);
+    options.node_rank.reset();
+    options.head_address.clear();
+    const Allocation pod = read_allocation(
+        {{"JOB_COMPLETION_INDEX", "4"}}, "train-4", options,
+        [](const std::string&) { return "10.1.0.7 train-4.workers.ns.svc.local train-4\n"; });
+    CHECK(pod.source == "kubernetes");
+    CHECK(pod.node_names == Names{"train-0", "train-1", "train-2", "train-3", "train-4"});
+    CHECK(pod.head_address == "train-0.workers.ns.svc.local");
 }

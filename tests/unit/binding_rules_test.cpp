@@ -142,9 +142,9 @@ TEST_CASE(
     const auto topology = make_machine({.cores_per_l3 = 4, .threads = 1, .gpus = 4});
     Allocation allocation;
     allocation.node_names = {"node1"};
-    allocation.granted_gpus = Lines{"3", "GPU-0000a000", "2", "1"};
-    allocation.granted_gpus_from = "CUDA_VISIBLE_DEVICES";
-    allocation.gpus_are_masked = true;
+    allocation.gpus.names = Lines{"3", "GPU-0000a000", "2", "1"};
+    allocation.gpus.from = "CUDA_VISIBLE_DEVICES";
+    allocation.gpus.masked = true;
     const auto plan = plan_of(topology, allocation, 4);
     CHECK(plan.ranks[0].gpu->index == 3);
     CHECK(plan.ranks[0].binding.gpu == 0);

@@ -119,6 +119,36 @@ TEST_CASE("AMD: ranks take GPUs by the runtime's numbers, not by PCI order") {
     CHECK(plan.ranks[2].gpu->bdf == "0000:11:00.0");
     CHECK(value_of(plan.ranks[0], "CUDA_DEVICE_ORDER") == "(unset)");
     CHECK(topology_text(topology).find("ROCm's 2") != std::string::npos);
+    CHECK_FALSE(says(topology.notes, "ROCm's numbers"));
+}
+
+TEST_CASE("AMD: numbers that are not told are a note") {
+    const std::string unnumbered =
+        "<pci busid='0000:11:00.0' class='0x038000'><gpu/></pci>"
+        "<pci busid='0000:22:00.0' class='0x038000'><gpu/></pci>";
+    CHECK(says(read(system_of(unnumbered)).notes, "ROCm's numbers of AMD GPUs are not told"));
+    for (const bool by_address : {true, false}) {
+        std::string text =
+            "<?xml version='1.0'?><topology version='2.0'><object type='Machine' os_index='0' "
+            "cpuset='0x3' complete_cpuset='0x3' allowed_cpuset='0x3' nodeset='0x1' "
+            "complete_nodeset='0x1' allowed_nodeset='0x1' gp_index='1'><object type='NUMANode' "
+            "os_index='0' cpuset='0x3' complete_cpuset='0x3' nodeset='0x1' complete_nodeset='0x1' "
+            "gp_index='2' local_memory='4096'/><object type='PU' os_index='0' cpuset='0x1' "
+            "complete_cpuset='0x1' nodeset='0x1' complete_nodeset='0x1' gp_index='3'/><object "
+            "type='PU' os_index='1' cpuset='0x2' complete_cpuset='0x2' nodeset='0x1' "
+            "complete_nodeset='0x1' gp_index='4'/><object type='Bridge' gp_index='5' "
+            "bridge_type='0-1' depth='0' bridge_pci='0000:[00-ff]'>";
+        for (int i = 0; i < 2; ++i)
+            text += fmt::format(
+                "<object type='PCIDev' gp_index='{}' pci_busid='0000:{}1:00.0' "
+                "pci_type='0380 [1002:7408] [0000:0000] 00' pci_link_speed='0'><object "
+                "type='OSDev' gp_index='{}' name='rsmi{}' subtype='RSMI' osdev_type='5'/></object>",
+                10 + i, i + 1, 20 + i, by_address ? i : 1 - i);
+        const NodeTopology topology = read(text + "</object></object></topology>");
+        REQUIRE(topology.gpus.size() == 2);
+        CHECK(says(topology.notes, "rocm-smi's numbers") == by_address);
+        CHECK(topology.gpus[0].runtime_index == (by_address ? 0 : 1));
+    }
 }
 
 TEST_CASE("NVIDIA: PCI order, whatever the file numbers") {

@@ -48,8 +48,8 @@ Allocation local() {
 
 Allocation granted(const Lines& gpus) {
     Allocation allocation = local();
-    allocation.granted_gpus = gpus;
-    allocation.granted_gpus_from = "CUDA_VISIBLE_DEVICES";
+    allocation.gpus.names = gpus;
+    allocation.gpus.from = "CUDA_VISIBLE_DEVICES";
     return allocation;
 }
 
@@ -191,7 +191,8 @@ TEST_CASE("the GPUs that may be used") {
     const auto unseen = plan_of(trainer(), granted({"0", "9"}), kGpuMachine);
     CHECK(unseen.gpu_count == 1);
     CHECK(unseen.warnings ==
-          Lines{"CUDA_VISIBLE_DEVICES names GPU 9, but this machine shows 8 GPUs: left out"});
+          Lines{"CUDA_VISIBLE_DEVICES names GPU 9, but this machine shows 8 GPUs: left out, "
+                "with all that are named after it"});
 }
 
 TEST_CASE("a grant that no variable enforces becomes a mask by UUID") {
@@ -201,8 +202,8 @@ TEST_CASE("a grant that no variable enforces becomes a mask by UUID") {
         return found == environment.end() ? "not set" : found->second;
     };
     Allocation allocation = slurm(1);
-    allocation.granted_gpus = Lines{"4", "5"};
-    allocation.granted_gpus_from = "SLURM_STEP_GPUS";
+    allocation.gpus.names = Lines{"4", "5"};
+    allocation.gpus.from = "SLURM_STEP_GPUS";
     CHECK(mask_of(plan_of(trainer(), allocation, kGpuMachine)) == "GPU-0000a004,GPU-0000a005");
     NodeTopology nameless = kGpuMachine;
     nameless.gpus[4].uuid.clear();
@@ -210,7 +211,7 @@ TEST_CASE("a grant that no variable enforces becomes a mask by UUID") {
     CHECK(mask_of(warned) == "not set");
     CHECK(warned.warnings ==
           Lines{"SLURM_STEP_GPUS grants 2 of 8 GPUs, but nothing hides the others from the ranks"});
-    allocation.gpus_are_masked = true;
+    allocation.gpus.masked = true;
     CHECK(mask_of(plan_of(trainer(), allocation, kGpuMachine)) == "not set");
     CHECK(mask_of(plan_of(trainer(), granted({"1"}), kGpuMachine)) == "not set");
 }

@@ -178,6 +178,29 @@ TEST_CASE("nodes that nobody numbered stand by name behind the head, and some ma
     CHECK_FALSE(RollCall(expectation).enough());
 }
 
+TEST_CASE("of nodes with names or numbers, some may be missing between others") {
+    Expectation listed = four_nodes();
+    listed.fewest_nodes = 3;
+    RollCall roll(listed);
+    roll.enter(4, "", node("node4"));
+    CHECK_FALSE(roll.enough());
+    roll.enter(2, "", node("node2"));
+    REQUIRE(roll.enough());
+    CHECK(names_of(roll.start().roster) == std::vector<std::string>{"node1", "node2", "node4"});
+    CHECK(roll.start().visitors == std::vector<RollCall::Visitor>{0, 2, 4});
+
+    Expectation numbered;
+    numbered.node_count = 4;
+    numbered.fewest_nodes = 2;
+    numbered.head = node("a");
+    numbered.keeps_node_order = true;
+    RollCall chosen(numbered);
+    auto third = node("x");
+    third.node_rank = 3;
+    chosen.enter(1, "", third);
+    CHECK(names_of(chosen.start().roster) == std::vector<std::string>{"a", "x"});
+}
+
 TEST_CASE("what differs is named with all nodes it differs on") {
     RollCall roll(four_nodes());
     auto other = node("node3");

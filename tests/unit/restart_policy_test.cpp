@@ -168,6 +168,10 @@ TEST_CASE("a node where the machine fails twice is unfit") {
     REQUIRE(unfit_nodes(history).size() == 1);
     CHECK(unfit_nodes(history).at("a") == "2 generations ended there: gpu, node_lost");
     CHECK(unfit_nodes(*restart_history_from(to_json(history))) == unfit_nodes(history));
+    CHECK(nodes_to_exclude(history) == unfit_nodes(history));
+    add(Cause::node_lost, "c");
+    CHECK(nodes_to_exclude(history).at("c") == "it was lost");
+    CHECK_FALSE(unfit_nodes(history).contains("c"));
 }
 
 TEST_CASE("the same error at the same step is not tried again") {

@@ -1,5 +1,6 @@
 // Who stops a job, how long is left, what saves need, and whether it is requeued. The answers of
 // scontrol are those of a real Slurm 22.05, shortened.
+#include "stopping/exclusion.hpp"
 #include "stopping/maintenance.hpp"
 #include "stopping/over_time_limit.hpp"
 #include "stopping/requeue.hpp"
@@ -13,7 +14,9 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <map>
 #include <string>
+#include <vector>
 
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -255,6 +258,43 @@ TEST_CASE("one requeue, and only where nobody else does it or has cancelled the 
     refuses("", "scontrol says nothing of job 10");
     CHECK_FALSE(choose(kRunning, "RequeueExit = 75\n").act);
     CHECK_FALSE(choose_requeue(parse_slurm_job(kRunning, "10"), std::nullopt, 0, "10").act);
+}
+
+TEST_CASE("nodes that a requeued job does not get again") {
+    using Unfit = std::map<std::string, std::string>;
+    const std::string partition =
+        "PartitionName=gpu Nodes=other[1-9] TotalNodes=9\n"
+        "PartitionName=main AllowGroups=ALL Nodes=node[1-5] TotalCPUs=160 TotalNodes=5\n";
+    SlurmJobRecord job = record(with(kRunning, "PreemptTime=None",
+                                     "Partition=main ReqNodeList=(null) ExcNodeList=(null) "
+                                     "NodeList=node[1-3] NumNodes=3"));
+    CHECK(job.nodes == 3);
+    CHECK(job.excluded.empty());
+    const auto one = choose_exclusion({{"node2", "it was lost"}}, job, partition);
+    CHECK(one.list == "node2");
+    CHECK(one.lines == std::vector<std::string>{"requeue without node2: it was lost"});
+    CHECK(exclusion_command("10", one.list) ==
+          std::vector<std::string>{"scontrol", "update", "JobId=10", "ExcNodeList=node2"});
+
+    job.excluded = "node1";  // by the user; two are left to give
+    const Unfit two = {{"node2", "it was lost"}, {"node3", "2 generations ended there: gpu, gpu"}};
+    const auto some = choose_exclusion(two, job, partition);
+    CHECK(some.list == "node[1-2]");
+    REQUIRE(some.lines.size() == 2);
+    CHECK(some.lines[1] ==
+          "node3 is not excluded, although 2 generations ended there: gpu, gpu: partition main has "
+          "2 nodes besides, and the job needs 3");
+    CHECK(choose_exclusion({{"node1", "it was lost"}}, job, partition).lines.empty());
+    CHECK(choose_exclusion({}, job, partition).list.empty());
+
+    job.required = "node[2-3]";
+    CHECK(choose_exclusion(two, job, partition).list.empty());
+    job.required.clear();
+    for (const char* answer :
+         {"", "PartitionName=main Nodes=(null)", "PartitionName=main Nodes=n["})
+        CHECK(choose_exclusion(two, job, answer).list.empty());
+    job.nodes = 0;
+    CHECK(choose_exclusion(two, job, partition).list.empty());
 }
 
 TEST_CASE("a step that Slurm does not see end is ended only while it is that step") {

@@ -541,6 +541,31 @@ TEST_CASE("AMD GPUs: ROCm's order, memory, xGMI; a GPU that a device cgroup hide
     CHECK(read_local_topology(system.options(kAll)).told_paths.empty());
 }
 
+TEST_CASE("AMD: KFD's nodes against PCI order, two PCI domains, and shares of a virtual machine") {
+    FakeSystem system;
+    two_sockets(system);
+    system.file("dev/kfd", "");
+    const char* bdfs[] = {"0000:05:00.0", "0000:0a:02.1", "0000:85:00.0", "0001:05:00.0"};
+    for (const char* bdf : bdfs)
+        system.pci(std::string("pci0000:00/") + bdf, "0x1002", "0x120000", 0, "amdgpu");
+    system.pci("pci0000:00/0000:05:00.1", "0x1002", "0x040300", 0, "snd_hda_intel");
+    add_kfd_node(system, 0, 0, 0, "0");
+    add_kfd_node(system, 1, 0, 0, "0");
+    add_kfd_node(system, 2, 304, 0x8500, "2");
+    add_kfd_node(system, 3, 304, 0x0500, "3");
+    system.file("sys/class/kfd/kfd/topology/nodes/3/properties",
+                "cpu_cores_count 0\nsimd_count 304\nlocation_id 1280\ndomain 1\nunique_id 3");
+    add_kfd_node(system, 4, 304, 0x0a11, "4");   // function 1 of 0a:02
+    add_kfd_node(system, 10, 304, 0x0501, "5");  // function 1 is the sound: the GPU is function 0
+    const NodeTopology topology = read_local_topology(system.options(kAll));
+    REQUIRE(topology.gpus.size() == 4);
+    const int numbers[] = {3, 2, 0, 1};
+    for (std::size_t i = 0; i < 4; ++i) {
+        CHECK(topology.gpus[i].bdf == bdfs[i]);
+        CHECK(topology.gpus[i].runtime_index == numbers[i]);
+    }
+}
+
 TEST_CASE("parts of an AMD GPU are GPUs of their own at one address") {
     for (const bool distinct : {true, false}) {
         INFO(distinct);

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <string>
@@ -25,9 +26,10 @@ namespace {
 Allocation grant(const Names& names, const std::string& from = "CUDA_VISIBLE_DEVICES") {
     Allocation allocation;
     allocation.node_names = {"node1"};
-    allocation.granted_gpus = names;
-    allocation.granted_gpus_from = from;
-    allocation.gpus_are_masked = !from.starts_with("SLURM_");
+    allocation.gpus.names = names;
+    allocation.gpus.from = from;
+    allocation.gpus.masked = !from.starts_with("SLURM_");
+    allocation.rocm_gpus = allocation.gpus;
     return allocation;
 }
 
@@ -89,12 +91,14 @@ TEST_CASE("numbers, UUIDs and beginnings of UUIDs, in the order of the grant") {
     CHECK(choose(two, grant({"GPU-b1"})).mask.empty());
 }
 
-TEST_CASE("a beginning that is several GPUs' names none, as in CUDA") {
-    const UsableGpus usable = choose(kPlain, grant({"GPU-0000a00", "2"}));
-    CHECK(usable.positions == Positions{2});
+TEST_CASE("a beginning that is several GPUs' names none, and ends the list, as in CUDA") {
+    const UsableGpus usable = choose(kPlain, grant({"1", "GPU-0000a00", "2"}));
+    CHECK(usable.positions == Positions{1});
     REQUIRE(usable.warnings.size() == 1);
-    CHECK(usable.warnings[0] ==
-          "CUDA_VISIBLE_DEVICES names GPU GPU-0000a00, but this machine shows 4 GPUs: left out");
+    CHECK(
+        usable.warnings[0] ==
+        "CUDA_VISIBLE_DEVICES names GPU GPU-0000a00, but this machine shows 4 GPUs: left out, with "
+        "all that are named after it");
     CHECK(choose(kPlain, grant({"-1", "99", "GPU-ffff"})).positions.empty());
 }
 
@@ -126,7 +130,7 @@ TEST_CASE("GPUs that may not be opened: CUDA does not count them, Slurm does") {
         grant({"3", "2"});  // a mask that was brought to Slurm's numbers, and one that was not
     masked.source = "slurm";
     CHECK(choose(shared, masked).positions == Positions{3, 2});
-    masked.granted_gpus = {"1", "0"};
+    masked.gpus.names = {"1", "0"};
     CHECK(choose(shared, masked).positions == Positions{3, 2});
 
     for (Gpu& gpu : shared.gpus)
@@ -200,6 +204,49 @@ TEST_CASE("AMD GPUs are counted as ROCm counts them, and masked with its variabl
     CHECK(choose(parts, grant({"1", "2"}, "SLURM_STEP_GPUS")).mask == "1,2");
     CHECK(choose(parts, grant({"2"}, "HIP_VISIBLE_DEVICES")).positions == Positions{1});
     CHECK_FALSE(choose(parts, all).mask_each);
+}
+
+// Each row was read out of ROCr's and HIP's sources: ROCr numbers GPUs in KFD's order, HIP what
+// ROCr leaves it.
+TEST_CASE("AMD: ROCR_, HIP_ and CUDA_VISIBLE_DEVICES beside each other") {
+    struct Row {
+        std::map<std::string, std::string> environment;
+        Positions positions;  // number n is position 3 - n here
+        std::size_t warnings;
+    };
+    const char *rocr = "ROCR_VISIBLE_DEVICES", *hip = "HIP_VISIBLE_DEVICES",
+               *cuda = "CUDA_VISIBLE_DEVICES";
+    const Row rows[] = {
+        {{{cuda, "0,1"}}, {3, 2}, 0},
+        {{{hip, "1"}, {cuda, "0"}}, {2}, 1},  // HIP's own goes before CUDA's
+        {{{hip, "1"}, {cuda, "1"}}, {2}, 0},
+        {{{hip, ""}, {cuda, "0"}}, {}, 1},  // set, and shows none
+        {{{rocr, "2,0"}, {hip, "1,0"}}, {3, 1}, 0},
+        {{{rocr, "2,0"}, {cuda, "1"}}, {3}, 0},
+        {{{rocr, "2,3"}, {cuda, "2,3"}}, {}, 1},       // as Slurm sets them: HIP sees none
+        {{{rocr, "2,3"}, {cuda, "1,2,0"}}, {0}, 1},    // the list ends at what is not there
+        {{{rocr, "2,3"}, {hip, "0,0,1"}}, {1, 0}, 0},  // named again: passed over by HIP
+        {{{rocr, "2,2,3"}}, {1}, 0},                   // and the end of the list to ROCr
+        {{{rocr, "GPU-0000a002"}, {hip, "GPU-0000a001"}}, {}, 1},
+        {{{rocr, "GPU-0000a002,0"}, {hip, "0,GPU-0000a000"}}, {2, 0}, 1},
+        {{{rocr, ""}, {hip, "0"}}, {}, 1},
+        {{{rocr, "0,9,1"}}, {3}, 1},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(doctest::String(fmt::format("{}", fmt::join(row.environment, " ")).c_str()));
+        const UsableGpus usable = choose(kAmd, read_allocation(row.environment, "node1"));
+        CHECK(usable.positions == row.positions);
+        CHECK(usable.warnings.size() == row.warnings);
+    }
+    const auto both = read_allocation({{rocr, "2,3"}, {cuda, "2,3"}}, "node1");
+    CHECK(choose(kAmd, both).warnings ==
+          Names{"CUDA_VISIBLE_DEVICES=2,3 counts, from 0, the 2 GPUs of ROCR_VISIBLE_DEVICES=2,3: "
+                "2 is not there, and HIP's list ends with it; unset CUDA_VISIBLE_DEVICES (in "
+                "Slurm: gres.conf's Flags=amd_gpu_env sets ROCR_VISIBLE_DEVICES alone)"});
+    CHECK(choose(kPlain, both).positions == Positions{2, 3});  // NVIDIA's: ROCm's are not read
+    CHECK(choose(kPlain, both).warnings.empty());
+    CHECK(choose(kPlain, read_allocation({{rocr, "1"}, {hip, "0"}}, "node1")).positions ==
+          Positions{0, 1, 2, 3});
 }
 
 TEST_CASE("the mask of an AMD machine reaches the ranks") {

@@ -3,7 +3,8 @@
 # failure is named on the head's screen, all ranks everywhere end, and srun's exit code says so.
 . "$(dirname "$0")/lib.sh"
 # SlurmdTimeout is so long that what srun and autolaunch do about a lost node comes before Slurm notices for itself.
-export CLUSTER_CONF=$'SlurmdTimeout=60\nKillWait=3'
+# A job that ends with 75 is requeued by its head alone; e2e.slurm_ends has RequeueExit=75.
+export CLUSTER_CONF=$'SlurmdTimeout=60\nKillWait=3\nRequeueExit=99'
 start_cluster 4
 
 # launch NODES AUTOLAUNCH'S OPTIONS...: in the background, until all ranks run
@@ -142,18 +143,64 @@ test_power_cut() {
     contains "the outcome" run/events.jsonl '"event":"job_ended","exit_code":68'
     reboot node4
 }
-test_power_cut_requeues() { # a batch job with a checkpoint: 75 is the script's code, and RequeueExit has it
+test_power_cut_requeues_elsewhere() { # a batch job with a checkpoint, by its head, without the node that was lost
     spec 2 "$misbehave" checkpoint:7,hang
+    echo 'slurm_config: {requeue: true}' >>train.yaml
     submit -N3 --requeue --no-kill <<<'exec srun --wait=2 autolaunch --log-dir run -c train.yaml restart.grace_period=1s rendezvous.lost_after=3s'
     eventually "checkpoints of all ranks" eval '[ "$(events checkpoint | grep -c /checkpoints/7)" = 6 ]'
     "$cluster" kill node3
-    eventually "the script's end" eval '[[ "$(job_field "$job" JobState)" =~ ^(COMPLETING|PENDING)$ ]]'
+    eventually "the requeue" eval '[ "$(job_field "$job" Restarts)" = 1 ]'
     contains "the node" batch.log "✗ node3 was lost, with ranks 4-5"
     contains "the outcome" run/events.jsonl '"event":"job_ended","exit_code":75'
+    contains "without whom" batch.log "requeue without node3: it was lost"
+    expect "what Slurm was told" node3 "$(job_field "$job" ExcNodeList)"
     reboot node3 # until then Slurm takes it for one that still ends the job
-    eventually "the requeue" eval '[ "$(job_field "$job" Restarts)" = 1 ]'
-    expect "its state" PENDING "$(job_field "$job" JobState)"
+    eventually "the end of its completion" eval '[ "$(job_field "$job" JobState)" = PENDING ]'
+    login scontrol update job="$job" StartTime=now+2 # else Slurm waits for two minutes
+    eventually "the next start" eval '[ "$(job_field "$job" JobState)" = RUNNING ]'
+    expect "where it runs" "node[1-2,4]" "$(job_field "$job" NodeList)"
     login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+}
+# Slurm notices each loss, and lets the job go on: first with the spare, then with a node less.
+test_goes_on_without_lost_nodes() {
+    local node
+    spec 2 /bin/sh -c 'until [ -e over ]; do sleep 0.1; done'
+    submit -N4 <<'END'
+#SBATCH --no-kill
+srun --no-kill --wait=0 autolaunch --nnodes 2:3 --spare-nodes 1 --log-dir run -c train.yaml rendezvous.lost_after=3s restart.grace_period=1s
+END
+    eventually "ranks of three nodes" started 6
+    "$cluster" kill node2
+    login scontrol update nodename=node2 state=down reason=test
+    eventually "ranks with the spare" started 12
+    contains "who stands in" batch.log "3 nodes · 6 ranks · without node2 · node4 instead"
+    "$cluster" kill node3
+    login scontrol update nodename=node3 state=down reason=test
+    eventually "ranks of two nodes" started 16
+    contains "who is left" batch.log "2 nodes · 4 ranks · without node2, node3"
+    expect "state" RUNNING "$(job_field "$job" JobState)"
+    touch over
+    eventually "the end of the job" job_ended "$job"
+    expect "state at the end" COMPLETED "$(job_field "$job" JobState)"
+    grep "a lost node:" batch.log && fail "a warning about what is as it should be"
+    for node in node2 node3; do
+        "$cluster" boot "$node"
+        login scontrol update nodename="$node" state=resume
+        eventually "the return of $node" login srun -w "$node" true
+    done
+}
+test_what_forbids_to_go_on() { # said at the start, and by `plan`
+    spec 2 /bin/true
+    submit -N2 <<<'srun --wait=60 -K autolaunch --nnodes 1:2 --log-dir run -c train.yaml'
+    eventually "the end of the job" job_ended "$job"
+    contains "the job" batch.log "the job's script does not ask for it"
+    contains "the step" batch.log "srun was not told --no-kill"
+    contains "-K" batch.log "srun was told -K"
+    contains "--wait" batch.log "srun ends the step 60 s after the first task has ended"
+    login srun -N2 --no-kill --wait=0 autolaunch --nnodes 1:2 --log-dir run2 -c train.yaml >out.log 2>err.log || fail "exit code $?"
+    grep "a lost node:" err.log && fail "a warning about what is as it should be"
+    return 0
 }
 # Slurm reaches all processes of a step here, ranks as well; with ProctrackType=proctrack/cgroup, srun's tasks alone.
 test_scancel_reaches_ranks_too() {

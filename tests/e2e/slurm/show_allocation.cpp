@@ -27,8 +27,8 @@ std::string describe(const Allocation& allocation) {
                        std::to_string(allocation.tasks_on_node.value_or(0));
     if (!allocation.on_every_node)
         text += " alone";
-    if (allocation.granted_gpus)
-        text += " gpus [" + join(*allocation.granted_gpus, ",") + ']';
+    if (allocation.gpus.names)
+        text += " gpus [" + join(*allocation.gpus.names, ",") + ']';
     if (!allocation.topology_address.empty())
         text += " at " + allocation.topology_address;
     if (!allocation.head_address.empty())
