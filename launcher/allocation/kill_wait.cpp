@@ -26,7 +26,7 @@ std::optional<seconds> parse_kill_wait(const std::string& text) {
     return seconds(number);
 }
 
-std::optional<seconds> parse_count(const std::string& text) {
+std::optional<seconds> parse_whole_number(const std::string& text) {
     long long number = 0;
     return parse_integer(text, number) && number >= 0 ? std::optional(seconds(number))
                                                       : std::nullopt;
@@ -118,7 +118,7 @@ std::optional<long long> slurm_conf_number(const char* name, const EnvironmentMa
     for (const std::string& path : conf_places(environment)) {
         try {
             const auto found =
-                ConfReader({name, parse_count}, read_text, said_of_kill_wait).read(path);
+                ConfReader({name, parse_whole_number}, read_text, said_of_kill_wait).read(path);
             return found ? std::optional<long long>(found->count()) : std::nullopt;
         } catch (const Error&) {  // it may be elsewhere
         }
