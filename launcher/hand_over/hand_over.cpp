@@ -133,7 +133,7 @@ void HandOver::hear_node(int node, std::string_view text) {
     else if (said.contains("above") && node == kHead)
         take_place(text);
     else if (said.contains("no") && node == kHead && state_ == State::waiting)
-        give_up(said["no"].get<std::string>(), true);
+        give_up(said["no"].get<std::string>());
 }
 
 // The head's own is the first, for what it reads is the source of all.
@@ -187,7 +187,7 @@ void HandOver::take_result(std::string_view text) {
 }
 
 // Not from within a handler of the mover, which is not destroyed before its time.
-void HandOver::give_up(const std::string& why, bool is_known) {
+void HandOver::give_up(const std::string& why) {
     timer_.cancel();
     if (member_.node_rank() == kHead) {
         refusal_ = why;
@@ -196,11 +196,10 @@ void HandOver::give_up(const std::string& why, bool is_known) {
     }
     if (state_ != State::waiting)
         return;
-    if (!is_known)
-        notes_.push_back(
-            "trainer.preload_from: what imports read comes from the shared file "
-            "system: " +
-            why);
+    notes_.push_back(
+        "trainer.preload_from: what imports read comes from the shared file "
+        "system: " +
+        why);
     result_ = {};
     if (mover_)
         mover_->expect_nothing();

@@ -66,7 +66,7 @@ private:
     void place(int node);
     void take_place(std::string_view text);
     void take_result(std::string_view text);
-    void give_up(const std::string& why, bool is_known = false);
+    void give_up(const std::string& why);
     void settle();
 
     asio::io_context& io_;
