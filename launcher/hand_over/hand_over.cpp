@@ -19,13 +19,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr auto kChannel = control::RelayChannel::hand_over;
-constexpr int kHead = 0, kDeepest = 5;
-constexpr auto kReply = std::chrono::seconds(15);    // of the head
-constexpr auto kSilence = std::chrono::seconds(15);  // of the mover, which speaks once a second
+constexpr int kHead = 0, kDeepestMessage = 5;
+constexpr auto kReply = std::chrono::seconds(15);  // of the head
+constexpr auto kMoverSilence =
+    std::chrono::seconds(15);  // of the mover, which speaks once a second
 constexpr std::size_t kKeyBytes = 32;
 
 Json parse(std::string_view text) {
-    if (!nests_at_most(std::string(text), kDeepest))
+    if (!nests_at_most(std::string(text), kDeepestMessage))
         throw Error(ErrorCode::corrupt, "what was said is no message");
     try {
         return Json::parse(text);
@@ -82,7 +83,7 @@ void HandOver::begin(const Wanted& wanted) {
     if (!wanted.why_not.empty())
         return give_up(wanted.why_not);
     try {
-        mover_.emplace(io_, kSilence,
+        mover_.emplace(io_, kMoverSilence,
                        MoverProcess::Handlers{[this](const std::string& line) { hear_mover(line); },
                                               [this](const std::string& why) { give_up(why); }});
         ++started_;

@@ -21,7 +21,7 @@ constexpr int kFewestNodes = 4;  // a copy also serves the jobs after this one
 // and the nodes' network.
 constexpr std::int64_t kGain = 2;
 constexpr std::size_t kLooks = 16;
-constexpr int kDeepest = 3;
+constexpr int kDeepestList = 3;
 constexpr std::int64_t kBillion = 1'000'000'000;
 
 }  // namespace
@@ -77,7 +77,7 @@ std::string as_manifest(const std::vector<SharedFile>& files) {
 
 std::vector<SharedFile> parse_manifest(const std::string& text) {
     std::vector<SharedFile> files;
-    if (!nests_at_most(text, kDeepest))
+    if (!nests_at_most(text, kDeepestList))
         throw Error(ErrorCode::corrupt, "a list of files that is none");
     try {
         for (const auto& file : nlohmann::json::parse(text)) {

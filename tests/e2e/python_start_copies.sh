@@ -13,7 +13,8 @@ if [ -z "${SLOW:-}" ]; then
     conda/bin/python -c 'import json, logging, multiprocessing.pool, concurrent.futures, asyncio, decimal, csv' # their .pyc files
     chmod 711 "$work"
     $python "$probes/../../../bench/slow_fs.py" --latency 0 --mb-per-second 4000 conda slow >slow.log 2>&1 &
-    mounted=$work/slow
+    server=$!
+    trap 'kill $server && wait $server; cleanup' EXIT # which unmounts it
     eventually "a mount" grep -q ready slow.log
     export SLOW=$work/slow
     for_all_users
