@@ -224,6 +224,12 @@ PreloadSpec preload_option(const std::string& words) {
     return *preload;
 }
 
+std::string preload_from_option(const std::string& word) {
+    if (word != "shared" && word != "node")
+        throw UsageError("--preload-from " + word + ": expected shared or node");
+    return word;
+}
+
 std::string stdio_from(const std::string& word) {
     if (word != "file" && word != "pty")
         throw UsageError("--stdio " + word + ": expected file or pty");
@@ -335,6 +341,8 @@ void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::st
         spec.trainer.mpi = mpi_from(*options.mpi);
     if (options.preload)
         spec.trainer.preload = preload_option(*options.preload);
+    if (options.preload_from)
+        spec.trainer.preload_from = preload_from_option(*options.preload_from);
     if (options.role)
         spec.role = *options.role;
     if (options.signals_to_handle)

@@ -316,6 +316,11 @@ void OptionParser::add_job_options() {
            "torch,transformers")
         .type_name("MODULES")
         .group(group);
+    option("--preload-from", job_.preload_from,
+           "Where that is read, if it is on a shared file system: shared, or node (copies that one "
+           "node hands on)")
+        .type_name("WHERE")
+        .group(group);
     option("--role", job_.role, "ROLE_NAME of the ranks").type_name("NAME").group(group);
     option("--signals-to-handle", job_.signals_to_handle,
            "Signals that stop the job, such as SIGTERM,SIGINT")

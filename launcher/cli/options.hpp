@@ -15,7 +15,7 @@ namespace autolaunch::launcher {
 struct JobOptions {
     std::optional<std::string> nnodes, spare_nodes, nproc_per_node, max_restarts, node_rank,
         master_addr, master_port, rdzv_endpoint, rdzv_id, rdzv_conf, rdzv_backend, redirects, tee,
-        log_dir, local_ranks_filter, role, numa_binding, mpi, preload, stdio, signals_to_handle,
+        log_dir, local_ranks_filter, role, numa_binding, mpi, preload, preload_from, stdio, signals_to_handle,
         local_addr, shutdown_timeout, log_line_prefix_template, input, debug_rank, gdb_rank;
     std::vector<std::string> wrap;  ///< RANKS=COMMAND each
     std::optional<bool> standalone, module, no_python, run_path, quiet, no_prefix,

@@ -19,7 +19,7 @@
 /// is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 10;
+inline constexpr std::uint16_t kProtocolVersion = 11;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -293,7 +293,7 @@ struct Relay {
     std::string bytes;
     bool operator==(const Relay&) const = default;
 };
-enum class RelayChannel : std::uint8_t { store, pmix, doctor, vouching, input };
+enum class RelayChannel : std::uint8_t { store, pmix, doctor, vouching, input, hand_over };
 /// I live. Sent by both ends when they have said nothing else for a while.
 struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;

@@ -178,6 +178,8 @@ std::vector<pid_t> Generation::own_processes() const {
         pids.push_back(gpu_events_->pid());
     if (node_.python != nullptr && node_.python->pid() > 0)
         pids.push_back(node_.python->pid());
+    if (node_.packages != nullptr && node_.packages->pid() > 0)
+        pids.push_back(node_.packages->pid());
     return pids;
 }
 

@@ -65,6 +65,7 @@ struct NodeContext {
     JobTraces* traces = nullptr;   ///< of all that is started; null: nobody wants to know
     StopFacts* stop_facts = nullptr;  ///< on the head's node; else null
     WarmParent* python = nullptr;     ///< that ranks are forked from; null: from none
+    HandOver* packages = nullptr;  ///< what that one imports; null: it is read where it is
     /// Makes `plan` and `roster` anew, for so many ranks by node rank; between generations. Throws
     /// Error.
     std::function<void(const std::vector<int>& ranks_per_node)> replan = {};
@@ -167,6 +168,7 @@ private:
             std::min(std::chrono::milliseconds(5000), plan_.spec.rendezvous.lost_after / 4));
     }
     ChildSpec interpreter_spec(const Inheritance& inherited);
+    bool have_packages(const std::function<void()>& then);
     void report_python();
     void record_python();
     void start_rank(RankProcess& rank, const Inheritance& inherited);

@@ -132,6 +132,8 @@ void Generation::end_leftovers() {
         not_ours.push_back(asked);
     if (node_.python != nullptr && node_.python->pid() > 0)
         not_ours.push_back(node_.python->pid());  // for the next generation
+    if (node_.packages != nullptr && node_.packages->pid() > 0)
+        not_ours.push_back(node_.packages->pid());  // for other nodes
     tell_of_leftovers(not_ours);
     for (const auto& rank : ranks_)
         if (rank.state() == RankState::left)

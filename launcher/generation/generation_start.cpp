@@ -58,11 +58,27 @@ void Generation::leave_trace() {
 }
 
 bool Generation::can_start(const Inheritance& inherited, std::function<void()> then) {
-    if (node_.python == nullptr || ranks_.empty())
+    if (ranks_.empty())
+        return true;
+    if (node_.packages != nullptr && !have_packages(then))
+        return false;
+    if (node_.python == nullptr)
         return true;
     const bool settled = node_.python->is_settled(
         [this, &inherited] { return interpreter_spec(inherited); }, std::move(then));
     report_python();
+    return settled;
+}
+
+// Once, in the first generation: each interpreter of the job sees the same.
+bool Generation::have_packages(const std::function<void()>& then) {
+    HandOver& packages = *node_.packages;
+    const bool settled = packages.is_settled(
+        number_, [this] { return wanted_packages(plan_); }, then);
+    if (settled && node_.python != nullptr)
+        node_.python->use_copies(copies_of(packages.result()));
+    for (std::string& note : packages.take_notes())
+        callbacks_.report(WarningRaised{std::move(note)});
     return settled;
 }
 
@@ -88,7 +104,8 @@ void Generation::report_python() {
             .modules = ready->modules,
             .took = ready->took,
             .late = ready->late,
-            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset});
+            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset,
+            .copies = ready->copies});
     for (std::string& note : node_.python->take_notes())
         callbacks_.report(WarningRaised{std::move(note)});
 }

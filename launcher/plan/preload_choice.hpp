@@ -30,6 +30,8 @@ struct PreloadChoice {
     std::string records;      ///< folder of what earlier runs have found; empty: there is none
     std::string workdir;
     bool is_shared = false;  ///< the interpreter and its packages are on a file system of a network
+    bool from_node = false;  ///< they are to be seen as copies on the node, where that can be had
+    std::string cache;       ///< the folder of the copies; empty: below /var/tmp
     std::vector<FilePart> reads;                    ///< what importing reads there; read ahead
     std::string reason = "trainer.preload is off";  ///< for them, or against them
 

@@ -28,7 +28,7 @@ struct OrderHead {
     std::uint32_t cpu_mask_bytes = 0;     ///< 0: leave the affinity alone
     std::uint32_t node_mask_bytes = 0;    ///< 0: leave the memory policy alone
     std::uint32_t program_bytes = 0;      ///< the first order's alone: see append_program()
-    std::uint32_t unused = 0;
+    std::uint32_t copies_bytes = 0;       ///< the first order's alone: see append_copies()
 };
 static_assert(sizeof(OrderHead) == 48, "no padding: the texts begin behind it");
 

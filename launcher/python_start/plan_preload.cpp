@@ -1,6 +1,7 @@
 #include "python_start/plan_preload.hpp"
 
 #include "base/file_io.hpp"
+#include "base/network_file_system.hpp"
 #include "base/text.hpp"
 #include "python_start/preload_record.hpp"
 #include "python_start/python_command.hpp"
@@ -9,12 +10,10 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <system_error>
 
 namespace autolaunch::launcher {
@@ -74,18 +73,6 @@ std::vector<PreloadedImport> of_script(const fs::path& script) {
     return leading_imports(read_file(script), is_local);
 }
 
-/// Of a network, or slow as one: NFS, FUSE, Lustre, GPFS, BeeGFS, Ceph, SMB (both), 9P, AFS, PanFS,
-/// OrangeFS.
-bool is_shared_file_system(const fs::path& interpreter) {
-    constexpr unsigned long kShared[] = {0x6969,     0x65735546, 0x0BD00BD0, 0x47504653,
-                                         0x19830326, 0x00C36400, 0xFE534D42, 0xFF534D42,
-                                         0x01021997, 0x5346414F, 0xAAD7AAEA, 0x20030528};
-    struct statfs facts {};
-    return ::statfs(interpreter.parent_path().c_str(), &facts) == 0 &&
-           std::find(std::begin(kShared), std::end(kShared),
-                     static_cast<unsigned long>(facts.f_type) & 0xFFFFFFFFUL) != std::end(kShared);
-}
-
 /// Why nothing can be preloaded into the plan's program, whatever it imports.
 std::string why_not_at_all(const LaunchPlan& plan, const EnvironmentMap& environment,
                            PreloadChoice& choice) {
@@ -98,7 +85,9 @@ std::string why_not_at_all(const LaunchPlan& plan, const EnvironmentMap& environ
     choice.module = command.module;
     choice.workdir = plan.workdir;
     choice.interpreter = (fs::path(plan.workdir) / command.interpreter).lexically_normal();
-    choice.is_shared = is_shared_file_system(choice.interpreter);
+    choice.from_node = plan.spec.trainer.preload_from == "node";
+    choice.cache = plan.spec.trainer.preload_cache;
+    choice.is_shared = is_network_file_system(fs::path(choice.interpreter).parent_path());
     choice.library = find_python_library();
     if (choice.library.find_first_of(" :$") != std::string::npos || choice.library.empty())
         return fmt::format(
@@ -138,6 +127,8 @@ void take_record(PreloadChoice& choice, const PreloadWalk& walk) {
     choice.reason =
         fmt::format("as in the last run; {}",
                     walk.end.ends_with("all of it") ? walk.end : "no more: " + walk.end);
+    if (choice.is_shared && choice.from_node)
+        choice.reason += "; one node reads what they need, and hands it on";
 }
 
 void decide_automatic(LaunchPlan& plan) {

@@ -119,6 +119,10 @@ PreloadWalk parse_walk(const std::string& lines) {
         else if (word == "file")
             walk.files.push_back(rest);
         const auto parts = split(rest, '\t');
+        if (word == "copies" && parts.size() == 2) {
+            walk.copies = std::atoi(parts[0].c_str());
+            walk.copies_missing = parts[1];
+        }
         if (word == "import" && parts.size() == 3)
             walk.imports.push_back({std::atoi(parts[0].c_str()), parts[2], parts[1]});
         else if (word == "read" && parts.size() == 3)

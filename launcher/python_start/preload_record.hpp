@@ -12,6 +12,8 @@ struct PreloadWalk {
     std::vector<std::string> files;  ///< whose text says so, with the program's own
     std::vector<PreloadedImport> imports;
     std::vector<FilePart> reads;  ///< by the imports, where these are on a shared file system
+    int copies = 0;               ///< that were mounted in the place of files
+    std::string copies_missing;   ///< why not all
     std::string end;              ///< why there are no more
     std::string trouble;  ///< why ranks started by themselves all the same; empty: they did not
 };

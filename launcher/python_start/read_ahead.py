@@ -3,12 +3,23 @@
 PIECE = 1 << 16  # of a mapped file, used or not
 READ_BYTES = 1 << 20  # at once
 READERS = 16
+copied = set()
+
+
+def look_around(file):
+    """An import asks for the state of a module's source and folder, each for itself and in turn."""
+    folder, name = os.path.split(file)
+    if os.path.basename(folder) == "__pycache__":
+        os.path.exists(os.path.join(os.path.dirname(folder), name.partition(".")[0] + ".py"))
 
 
 def read_parts(parts):
     """In turn, with others of this process that do the same."""
     for part in parts:
         offset, count, file = part.split("\t")
+        look_around(file)
+        if file in copied:
+            continue
         try:
             fd = os.open(file, os.O_RDONLY)
         except OSError:
@@ -72,21 +83,41 @@ def touched_parts(first, last, offset, pages):
             begin = at
 
 
+def find_copies():
+    """Which files are seen as copies on the node: those of another device than their folder is on."""
+    folder, *pairs = copies.split("\0")[:-1] or [""]
+    if not folder:
+        return
+    device = os.stat(folder).st_dev
+    copied.update(file for file in pairs[1::2] if mounted and device_of(file) == device)
+    write_record(["copies %d\t%s" % (len(copied), not_mounted)])
+
+
+def device_of(file):
+    try:
+        return os.stat(file).st_dev
+    except OSError:
+        return -1
+
+
 def files_read(modules):
     """(offset, bytes, file) on the file system of the interpreter's packages, in the order of their use."""
     device = os.stat(sys.prefix).st_dev
     parts = []
+
+    def is_shared(file):
+        return os.path.isfile(file) and (file in copied or os.stat(file).st_dev == device)
+
     for module in modules:
         file = said_of(module, "__cached__")
         file = file if os.path.isfile(file) else said_of(module, "__file__")
-        if not file.endswith(".so") and os.path.isfile(file) and os.stat(file).st_dev == device:
+        if not file.endswith(".so") and is_shared(file):
             parts.append((0, os.stat(file).st_size, file))
     pages = os.open("/proc/self/pagemap", os.O_RDONLY)
     with open("/proc/self/maps") as maps:
         for line in maps:
             place, _, offset, _, _, *file = line.split(None, 5)
-            if file and file[0][0] == "/" and os.path.isfile(file[0].strip()) and (
-                    os.stat(file[0].strip()).st_dev == device):
+            if file and file[0][0] == "/" and is_shared(file[0].strip()):
                 first, last = (int(number, 16) for number in place.split("-"))
                 parts += ((at, count, file[0].strip())
                           for at, count in touched_parts(first, last, int(offset, 16), pages))

@@ -9,6 +9,7 @@
 // and of PEP 587.
 #include "python_start/environment_reads.hpp"
 #include "python_start/fork_order.hpp"
+#include "python_start/mount_copies.hpp"
 #include "python_start/warm_program.hpp"
 #include "spawn/child_setup.hpp"
 
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +119,7 @@ struct Order {
     const char* cpu_mask() const { return workdir() + head.workdir_bytes; }
     const char* node_mask() const { return cpu_mask() + head.cpu_mask_bytes; }
     const char* program() const { return node_mask() + head.node_mask_bytes; }
+    const char* copies() const { return program() + head.program_bytes; }
 };
 
 int control = -1;           // the agent's other end
@@ -165,7 +168,7 @@ bool read_order(Order& order) {
         return false;
     const unsigned long long bytes = 0ULL + head.environment_bytes + head.workdir_bytes +
                                      head.cpu_mask_bytes + head.node_mask_bytes +
-                                     head.program_bytes;
+                                     head.program_bytes + head.copies_bytes;
     if (bytes > kMostOrderBytes)
         return false;
     order.bytes = bytes;
@@ -377,6 +380,7 @@ void initialize(const Python& py, int argc, char** argv) {
     py.clear_config(config);
 }
 
+MountedCopies mounted;  // in the place of files, before Python began
 Object* (*bytes_of_python)(const char*, long) = nullptr;
 
 /// For Python: the names since the last call, each with its zero.
@@ -394,10 +398,15 @@ void import_and_serve(const Python& py, Order& order) {
     give(py, names, reads.name, py.make_function(&reads, nullptr, nullptr));
     give(py, names, "program",
          py.decode(order.program(), static_cast<long>(order.head.program_bytes)));
-    char record[32];
-    ::snprintf(record, sizeof record, "record_fd = %d\n", order.fds[1]);
+    char record[64];
+    ::snprintf(record, sizeof record, "record_fd = %d\nmounted = %d\n", order.fds[1],
+               mounted.mounted);
     if (Object* done = run(py, names, record))
         py.forget(done);
+    give(py, names, "copies",
+         py.decode(order.copies(), static_cast<long>(order.head.copies_bytes)));
+    give(py, names, "not_mounted",
+         py.decode(mounted.why, static_cast<long>(::strlen(mounted.why))));
     give(py, names, "walk_program",
          py.decode(kWalkProgram, static_cast<long>(::strlen(kWalkProgram))));
     if (ask(py, names, kWarmProgram) == nullptr)
@@ -422,6 +431,19 @@ void remember_old_block(char** environment) {
     old_block_bytes = static_cast<size_t>(*last + ::strlen(*last) + 1 - old_block);
 }
 
+/// Before the interpreter opens a file. Its parent-death signal stays, whatever namespaces it is
+/// in.
+void see_copies(const Order& order) {
+    if (order.head.copies_bytes == 0)
+        return;
+    const size_t folder_bytes = ::strlen(order.copies()) + 1;
+    mounted = mount_copies(order.copies() + folder_bytes, order.head.copies_bytes - folder_bytes,
+                           order.copies());
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != order.head.agent)
+        ::_exit(0);
+}
+
 int warm_main(int argc, char** argv, const char* number) {
     control = ::fcntl(::atoi(number), F_DUPFD_CLOEXEC, kLowestOwnFd);
     ::close(::atoi(number));
@@ -431,6 +453,7 @@ int warm_main(int argc, char** argv, const char* number) {
     Python py;
     if (!find_python(py))
         give_up("%s is no CPython from 3.8 on", program_invocation_short_name);
+    see_copies(order);
     set_environment(order.environment(), order.head.environment_bytes);
     note_reads(true);
     initialize(py, argc, argv);

@@ -141,6 +141,7 @@ def prepare(text):
         record(files, statements, end)
         if not statements:
             return "the program does not begin with imports of installed packages (%s)" % end
+    find_copies()
     readers[0] = start_reading(reads) if reads else 0
     try:
         why = import_all(script, module, automatic, statements)

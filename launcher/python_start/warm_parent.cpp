@@ -141,7 +141,7 @@ void WarmParent::begin(const ChildSpec& rank) {
     UniqueFd its_end;
     socket_.emplace(its_end);
     record_ = scratch_stream("record");
-    socket_->send_first(first_, choice_, record_.get());
+    socket_->send_first(first_, choice_, copies_, record_.get());
     ChildSpec spec = first_;
     spec.environment = with_hook(spec.environment, choice_.library);
     spec.stdin_fd = no_input.get();
@@ -193,13 +193,17 @@ void WarmParent::imports_are_over() {
     const auto* answer = std::get_if<std::string>(&reply);
     const std::string text = answer == nullptr ? std::string() : *answer;
     const std::string found = content_of(record_);
+    PreloadWalk walk = parse_walk(found);
+    copies_missing_ = walk.copies_missing;
+    const int copies = walk.copies;
     if (choice_.automatic && !found.empty())
-        walk_ = parse_walk(found);
+        walk_ = std::move(walk);
     if (text.starts_with("ready ")) {
         ready_ = {.modules = std::atoi(text.c_str() + 6),
                   .took = std::chrono::duration_cast<std::chrono::milliseconds>(
                       std::chrono::steady_clock::now() - begun_at_),
-                  .late = text.substr(std::min(text.find(' ', 6), text.size() - 1) + 1)};
+                  .late = text.substr(std::min(text.find(' ', 6), text.size() - 1) + 1),
+                  .copies = copies};
         return settle(State::ready);
     }
     give_up_imports((text.empty() ? "the interpreter that was to import for them ended" : text) +
@@ -353,6 +357,8 @@ std::vector<std::string> WarmParent::take_notes() {
                                                  : std::to_string(ranks) + " ranks were started",
                                     ranks == 1 || state_ == State::off ? "itself" : "themselves",
                                     why));
+    if (const std::string why = std::exchange(copies_missing_, {}); !why.empty())
+        notes.push_back("trainer.preload_from: " + why + "; those files are read where they are");
     return notes;
 }
 

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -33,6 +34,7 @@ public:
         int modules = 0;
         std::chrono::milliseconds took{0};
         std::string late;  ///< a module that its ranks will import at some first use; empty: none
+        int copies = 0;    ///< that are mounted in the place of files
     };
 
     WarmParent(asio::io_context& io, const PreloadChoice& choice, Times times);
@@ -40,6 +42,8 @@ public:
     WarmParent& operator=(const WarmParent&) = delete;
     ~WarmParent();
 
+    /// What interpreters from now on see in the place of files.
+    void use_copies(PackageCopies copies) { copies_ = std::move(copies); }
     /// True once ranks can be started: by a warm interpreter, or because there will be none. Until
     /// then it imports, with the environment of `rank`, and `then` is called when that is over.
     bool is_settled(const std::function<ChildSpec()>& rank, std::function<void()> then);
@@ -54,7 +58,8 @@ public:
     std::optional<Ready> take_ready();
     /// Once, of an automatic choice: what the interpreter has found to import.
     std::optional<PreloadWalk> take_walk();
-    /// Since the last call: why ranks were started by themselves, a sentence each.
+    /// Since the last call: why ranks were started by themselves, or copies not mounted, a sentence
+    /// each.
     std::vector<std::string> take_notes();
 
 private:
@@ -85,7 +90,9 @@ private:
     asio::posix::stream_descriptor readable_;  ///< the socket's, while it imports
     asio::steady_timer timer_;
     std::function<void()> then_;
-    ChildSpec first_;  ///< whose environment, place and command it has
+    PackageCopies copies_;
+    std::string copies_missing_;  ///< why not all of them are mounted
+    ChildSpec first_;             ///< whose environment, place and command it has
     std::chrono::steady_clock::time_point begun_at_;
     std::optional<ImportWatch> watch_;
     std::optional<Ready> ready_;

@@ -53,7 +53,19 @@ void append_program(std::string& texts, const PreloadChoice& choice, std::uint32
             append_text(texts, import.statement, bytes);
 }
 
-std::string order_of(const ChildSpec& spec, const PreloadChoice* choice) {
+/// The folder of the copies; then of each its path and that of the file which it is a copy of.
+void append_copies(std::string& texts, const PackageCopies& copies, std::uint32_t& bytes) {
+    if (copies.files.empty())
+        return;
+    append_text(texts, copies.folder, bytes);
+    for (const HandOver::Copy& file : copies.files) {
+        append_text(texts, file.path, bytes);
+        append_text(texts, file.original, bytes);
+    }
+}
+
+std::string order_of(const ChildSpec& spec, const PreloadChoice* choice,
+                     const PackageCopies& copies = {}) {
     OrderHead head;
     std::string texts;
     head.agent = ::getpid();
@@ -69,6 +81,7 @@ std::string order_of(const ChildSpec& spec, const PreloadChoice* choice) {
     append_masked(texts, spec.memory_nodes, head.node_mask_bytes);
     if (choice != nullptr)
         append_program(texts, *choice, head.program_bytes);
+    append_copies(texts, copies, head.copies_bytes);
     return std::string(reinterpret_cast<const char*>(&head), sizeof head) + texts;
 }
 
@@ -90,8 +103,9 @@ WarmSocket::WarmSocket(UniqueFd& other) {
     other.reset(ends[1]);
 }
 
-void WarmSocket::send_first(const ChildSpec& spec, const PreloadChoice& choice, int record) {
-    send_with(order_of(spec, &choice), {record});
+void WarmSocket::send_first(const ChildSpec& spec, const PreloadChoice& choice,
+                            const PackageCopies& copies, int record) {
+    send_with(order_of(spec, &choice, copies), {record});
 }
 
 void WarmSocket::send(const ChildSpec& spec) {

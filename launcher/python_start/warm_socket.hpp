@@ -3,6 +3,7 @@
 #include "base/unique_fd.hpp"
 #include "plan/preload_choice.hpp"
 #include "python_start/fork_order.hpp"
+#include "python_start/shared_packages.hpp"
 #include "spawn/spawn.hpp"
 
 #include <optional>
@@ -27,9 +28,10 @@ public:
     /// `other` becomes the interpreter's end. Throws SystemError.
     explicit WarmSocket(UniqueFd& other);
 
-    /// The first order: what to import, and the file to write down in what was found. Throws
-    /// SystemError.
-    void send_first(const ChildSpec& spec, const PreloadChoice& choice, int record);
+    /// The first order: what to import, copies to see in the place of files, and the file to write
+    /// down in what was found. Throws SystemError.
+    void send_first(const ChildSpec& spec, const PreloadChoice& choice, const PackageCopies& copies,
+                    int record);
     /// An order for a rank. Throws SystemError.
     void send(const ChildSpec& spec);
     WarmReply receive(Deadline deadline);

@@ -225,6 +225,7 @@ struct PythonPreloaded {
     std::chrono::milliseconds took{0};
     std::string late;  ///< a module that each rank will import by itself; empty: none is known
     bool as_before = false;  ///< nobody asked for it in this run, but in an earlier one
+    int copies = 0;          ///< files that it and its ranks see on this node's own disk
 };
 struct WarningRaised {
     std::string text;

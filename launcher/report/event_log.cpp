@@ -266,6 +266,8 @@ std::pair<const char*, Json> describe(const PythonPreloaded& e) {
     Json json = {{"pid", e.pid}, {"modules", e.modules}, {"seconds", seconds(e.took)}};
     if (!e.late.empty())
         json["late"] = e.late;
+    if (e.copies > 0)
+        json["copies"] = e.copies;
     return {"python_preloaded", json};
 }
 std::pair<const char*, Json> describe(const GpuPlacementKnown& e) {

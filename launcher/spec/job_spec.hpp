@@ -42,6 +42,10 @@ struct TrainerSpec {
     /// Commands around the program, by ranks: "0,3-5" or "all".
     std::map<std::string, std::string> wrap;
     PreloadSpec preload;
+    /// Where what they import is read from: shared, its own file system; or node, copies on the node
+    /// that were read once for all nodes.
+    std::string preload_from = "shared";
+    std::string preload_cache;  ///< the folder of these copies; empty: below /var/tmp
 };
 
 /// One program of several in one job, mpirun's `:`.

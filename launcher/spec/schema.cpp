@@ -49,6 +49,18 @@ Section trainer_section() {
               "anything else; off: every rank imports by itself; or a list: [torch, "
               "transformers]. Without it: auto where a run with auto has gone well and its files "
               "are the same, else off."},
+             {"preload_from",
+              Form::text,
+              FIELD(trainer.preload_from),
+              "shared",
+              "Where that interpreter reads what it imports, if it lies on a file system of a "
+              "network. shared: there, each node by itself; node: from copies on the node, which "
+              "one node reads and hands on to the others, and which are mounted over the files for "
+              "this interpreter and its ranks alone (docs/python-start.md has what differs).",
+              {"shared", "node"}},
+             {"preload_cache", Form::text, FIELD(trainer.preload_cache), "",
+              "With preload_from node: the folder on the node's own disk for the copies, which "
+              "stay there for the next job. Without it: autolaunch-UID below /var/tmp."},
              {"config", Form::free_form, std::monostate{}, "",
               "The trainer's own settings. They reach it untouched, in the file named by "
               "AUTOLAUNCH_TRAINER_CONFIG."}}};

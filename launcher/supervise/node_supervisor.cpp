@@ -405,9 +405,12 @@ void NodeSupervisor::tell_ended() {
 std::vector<pid_t> NodeSupervisor::known_children() const {
     if (generation_)
         return generation_->own_processes();
+    std::vector<pid_t> pids;
     if (node_.python != nullptr && node_.python->pid() > 0)
-        return {node_.python->pid()};
-    return {};
+        pids.push_back(node_.python->pid());
+    if (node_.packages != nullptr && node_.packages->pid() > 0)
+        pids.push_back(node_.packages->pid());
+    return pids;
 }
 
 void NodeSupervisor::wait_then(asio::steady_timer& timer, std::chrono::milliseconds time,

@@ -23,6 +23,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     RankMemory memory = make_rank_memory(job.plan);
     StopFacts stop_facts{.saves = SaveTimes::read(job.plan.run_dir)};
     WarmParent python(io, job.plan.preload, warm_times(job.plan.spec));
+    HandOver packages(io, *job.joined.member, job.joined.summary.local_address);
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
     const NodeContext context{io,
                               job.plan,
@@ -38,6 +39,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.traces,
                               job.joined.head ? &stop_facts : nullptr,
                               job.plan.preload.wants_interpreter() ? &python : nullptr,
+                              job.plan.spec.trainer.preload_from == "node" ? &packages : nullptr,
                               job.replan};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
@@ -52,7 +54,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
         head->leave();
     if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
-        job.traces->processes += python.made();
+        job.traces->processes += python.made() + packages.started();
     }
     return exit_code;
 }

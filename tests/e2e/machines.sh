@@ -40,9 +40,9 @@ link set eth0 up
 link set lo up" || fail "no cable to $name"
     done
 }
-# on NAME COMMAND...: replaces this (sub)shell; in the folder where we are. 100 s are for what hangs.
+# on NAME COMMAND...: replaces this (sub)shell; in the folder where we are. 100 s (MACHINE_LIMIT) are for what hangs.
 on() {
-    exec timeout -s KILL 100 nsenter -t "${holder_of[$1]}" -n -u -i -m -r --wdns="$PWD" -- "${@:2}"
+    exec timeout -s KILL "${MACHINE_LIMIT:-100}" nsenter -t "${holder_of[$1]}" -n -u -i -m -r --wdns="$PWD" -- "${@:2}"
 }
 # as_container NAME COMMAND...: as PID 1 among processes of its own, in a folder of that machine alone
 as_container() {

@@ -1,0 +1,211 @@
+// autolaunch-mover: one node's part of a hand-over (docs/hand-over-protocol.md). The agent starts
+// it, says on its stdin what is wanted and whom to ask, and reads there what has come of it. A
+// process of its own, which may hang with a shared file system while the agent does not.
+#include "base/hash.hpp"
+#include "base/json_nesting.hpp"
+#include "hand_over/data_link.hpp"
+#include "hand_over/transfer.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <thread>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr auto kWord = std::chrono::seconds(60);        // of the agent
+constexpr auto kStandstill = std::chrono::seconds(60);  // nothing comes: the agent is told
+constexpr auto kProgress = std::chrono::seconds(1);
+constexpr auto kHandshake = std::chrono::seconds(5);
+constexpr auto kIdle = std::chrono::seconds(120);  // then nobody needs us any more
+constexpr int kMostLinks = 64, kDeepest = 4;
+constexpr std::size_t kMostLine = 256U << 20;
+
+void say(const Json& json) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+    for (std::size_t done = 0; done < line.size();) {
+        const ssize_t sent = ::send(0, line.data() + done, line.size() - done, MSG_NOSIGNAL);
+        if (sent <= 0)
+            ::_exit(0);  // nobody listens
+        done += static_cast<std::size_t>(sent);
+    }
+}
+
+Json hear(std::string& buffer) {
+    const Deadline deadline = Deadline::after(kWord);
+    for (std::size_t end; (end = buffer.find('\n')) == std::string::npos;) {
+        pollfd waited{0, POLLIN, 0};
+        char bytes[65536];
+        if (buffer.size() > kMostLine || ::poll(&waited, 1, deadline.poll_timeout_ms()) <= 0)
+            ::_exit(0);
+        const ssize_t got = ::recv(0, bytes, sizeof bytes, 0);
+        if (got <= 0)
+            ::_exit(0);
+        buffer.append(bytes, static_cast<std::size_t>(got));
+    }
+    const std::size_t end = buffer.find('\n');
+    const std::string line = buffer.substr(0, end);
+    if (!nests_at_most(line, kDeepest))
+        throw Error(ErrorCode::corrupt, "it was asked for what makes no sense");
+    const Json json = Json::parse(line);
+    buffer.erase(0, end + 1);
+    return json;
+}
+
+/// Serves the nodes below.
+class Server {
+public:
+    Server(Transfer& transfer, LinkKey& key, UniqueFd listener)
+        : transfer_(transfer), key_(key), listener_(std::move(listener)) {}
+
+    /// Does not return before nobody has connected, and no link was open, for a while.
+    void run() {
+        Deadline deadline = Deadline::after(kIdle);
+        while (!deadline.passed()) {
+            pollfd waited{listener_.get(), POLLIN, 0};
+            if (::poll(&waited, 1, std::min(deadline.poll_timeout_ms(), 1000)) > 0)
+                accept();
+            if (links_ > 0 || !transfer_.is_over())
+                deadline = Deadline::after(kIdle);
+        }
+    }
+
+private:
+    void accept() {
+        UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket || links_ >= kMostLinks)
+            return;
+        ++links_;
+        std::thread([this, socket = std::move(socket)]() mutable {
+            try {
+                DataLink link =
+                    DataLink::accept(key_, std::move(socket), Deadline::after(kHandshake));
+                serve_link(transfer_, link, kIdle);
+            } catch (const Error&) {
+                // It has what it wanted, or asks another node.
+            }
+            --links_;
+        }).detach();
+    }
+
+    Transfer& transfer_;
+    LinkKey& key_;
+    UniqueFd listener_;
+    std::atomic<int> links_{0};
+};
+
+void read_here(Transfer& transfer, const Json& order) {
+    std::vector<std::string> paths;
+    for (const Json& file : order.at("files"))
+        paths.push_back(file.at(0).get<std::string>());
+    const auto seen = look_at_all(paths);
+    std::vector<SharedFile> files;
+    for (std::size_t at = 0; at < seen.size(); ++at)
+        if (seen[at] && is_worth_it(seen[at]->bytes, order["files"][at].at(1).get<std::int64_t>(),
+                                    order.at("nodes").get<int>()))
+            files.push_back(*seen[at]);
+    transfer.begin(std::move(files));
+    read_source(transfer);
+    transfer.finish("it was not read");
+}
+
+void watch_agent() {
+    std::thread([] {
+        pollfd waited{0, POLLIN, 0};
+        while (::poll(&waited, 1, -1) < 0 && errno == EINTR) {
+        }
+        ::_exit(0);  // it says nothing any more, so it is gone
+    }).detach();
+}
+
+void tell_progress(const Transfer& transfer) {
+    std::thread([&transfer] {
+        while (!transfer.is_over()) {
+            if (std::chrono::steady_clock::now() - transfer.moved_at() > kStandstill) {
+                say({{"failed", "nothing came for a minute"}});
+                ::_exit(0);
+            }
+            say({{"alive", true}});
+            std::this_thread::sleep_for(kProgress);
+        }
+    }).detach();
+}
+
+void tell_end(const Transfer& transfer) {
+    const Transfer::Summary summary = transfer.summary();
+    Json copies = Json::array();
+    for (const Transfer::Copy& copy : summary.copies)
+        copies.push_back({copy.original, copy.path});
+    say({{"done",
+          {{"copies", copies},
+           {"found_bytes", summary.found_bytes},
+           {"come_bytes", summary.come_bytes},
+           {"left_bytes", summary.left_bytes},
+           {"why_left", summary.why_left}}}});
+}
+
+JobKey::Bytes key_in(const std::string& text) {
+    JobKey::Bytes bytes{};
+    if (!parse_hex(text, bytes))
+        throw Error(ErrorCode::corrupt, "a key that is none");
+    return bytes;
+}
+
+void run() {
+    std::string heard;
+    const Json order = hear(heard);
+    NodeCache cache(order.at("cache").get<std::string>(),
+                    order.at("most_bytes").get<std::int64_t>());
+    std::uint16_t port = 0;
+    UniqueFd listener = listen_anywhere(port);
+    say({{"port", port}});
+    const Json place = hear(heard);
+    watch_agent();
+    LinkKey key(key_in(place.at("key").get<std::string>()));
+    Transfer transfer(cache);
+    tell_progress(transfer);
+    Server server(transfer, key, std::move(listener));
+    std::jthread serving([&] { server.run(); });
+    std::vector<MoverAddress> above;
+    for (const Json& node : place.at("above"))
+        above.push_back({node.at(0).get<std::string>(), node.at(1).get<std::uint16_t>()});
+    if (above.empty()) {
+        read_here(transfer, order);
+    } else {
+        const std::string why = pull_all(transfer, key, above);
+        transfer.finish(why);
+    }
+    tell_end(transfer);
+    serving.join();
+    ::_exit(0);  // with links' threads
+}
+
+}  // namespace
+
+}  // namespace autolaunch::launcher
+
+int main() {
+    using namespace autolaunch;
+    try {
+        launcher::run();
+    } catch (const Error& error) {
+        launcher::say({{"failed", error.what()}, {"hint", error.hint()}});
+    } catch (const nlohmann::json::exception& error) {
+        launcher::say(
+            {{"failed", std::string("it was asked for what makes no sense: ") + error.what()}});
+    }
+    return 0;
+}

@@ -1,0 +1,150 @@
+#include "hand_over/mover_process.hpp"
+
+#include "base/deadline.hpp"
+#include "base/file_io.hpp"
+#include "spawn/spawn.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <asio/buffer.hpp>
+#include <asio/write.hpp>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kProgram = "autolaunch-mover";
+constexpr std::size_t kMostHeard = 256U << 20;
+constexpr auto kEnd = std::chrono::seconds(2);
+
+fs::path find_mover() {
+    std::error_code error;
+    const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+    if (!error)
+        for (const char* place : {"../libexec/autolaunch", "hand_over", "."})
+            if (const fs::path path = folder / place / kProgram; ::access(path.c_str(), X_OK) == 0)
+                return path;
+    throw Error(ErrorCode::unsupported, std::string(kProgram) + " is not beside autolaunch");
+}
+
+}  // namespace
+
+MoverProcess::MoverProcess(asio::io_context& io, std::chrono::milliseconds silence,
+                           Handlers handlers)
+    : socket_(io), timer_(io), silence_(silence), handlers_(std::move(handlers)) {
+    int ends[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        throw SystemError(errno, "make a pair of sockets");
+    UniqueFd ours(ends[0]);
+    const UniqueFd its(ends[1]), nowhere = open_file("/dev/null", O_RDWR);
+    ChildSpec spec;
+    spec.argv = {find_mover()};
+    spec.environment = {"PATH=/usr/bin:/bin"};
+    spec.workdir = "/";
+    spec.stdin_fd = its.get();
+    spec.stdout_fd = spec.stderr_fd = nowhere.get();
+    spec.deaf = true;
+    Child child = spawn_child(spec);
+    pid_ = child.pid;
+    pidfd_ = std::move(child.pidfd);
+    ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+    socket_.assign(ours.release());
+    read();
+    watch();
+}
+
+MoverProcess::~MoverProcess() { kill(); }
+
+void MoverProcess::kill() {
+    if (pid_ <= 0)
+        return;
+    ::kill(pid_, SIGKILL);
+    const Deadline deadline = Deadline::after(kEnd);
+    while (::waitpid(pid_, nullptr, WNOHANG) == 0 && !deadline.passed())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    pid_ = -1;
+}
+
+void MoverProcess::send(std::string line) {
+    unsent_ += std::move(line) + '\n';
+    if (!writing_)
+        write();
+}
+
+void MoverProcess::write() {
+    writing_ = !unsent_.empty();
+    if (!writing_)
+        return;
+    socket_.async_write_some(asio::buffer(unsent_),
+                             [this](const std::error_code& error, std::size_t count) {
+                                 if (error)
+                                     return;  // reading tells
+                                 unsent_.erase(0, count);
+                                 write();
+                             });
+}
+
+void MoverProcess::read() {
+    socket_.async_read_some(asio::buffer(bytes_),
+                            [this](const std::error_code& error, std::size_t count) {
+                                if (error == asio::error::operation_aborted)
+                                    return;
+                                if (error || heard_.size() > kMostHeard)
+                                    return end("autolaunch-mover has ended");
+                                heard_.append(bytes_, count);
+                                watch();
+                                read();
+                                take_lines();  // last: its handler may end us
+                            });
+}
+
+void MoverProcess::take_lines() {
+    std::string lines;
+    const auto last = heard_.rfind('\n');
+    if (last == std::string::npos)
+        return;
+    lines = heard_.substr(0, last + 1);
+    heard_.erase(0, last + 1);
+    const auto on_line = handlers_.on_line;
+    for (std::size_t at = 0, end; (end = lines.find('\n', at)) != std::string::npos; at = end + 1)
+        on_line(lines.substr(at, end - at));
+}
+
+void MoverProcess::watch() {
+    if (!is_awaited_)
+        return;
+    timer_.expires_after(silence_);
+    timer_.async_wait([this](const std::error_code& error) {
+        if (!error && is_awaited_)
+            end("autolaunch-mover does not answer");
+    });
+}
+
+void MoverProcess::expect_nothing() {
+    is_awaited_ = false;
+    timer_.cancel();
+}
+
+void MoverProcess::end(const std::string& why) {
+    std::error_code ignored;
+    timer_.cancel();
+    socket_.close(ignored);
+    kill();
+    if (const auto on_end = std::exchange(handlers_.on_end, nullptr))
+        on_end(why);
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,12 @@
+#pragma once
+#include <autolaunch/export.hpp>
+
+#include <filesystem>
+
+namespace autolaunch {
+
+/// Whether what is in this folder is read over a network, or as slowly: NFS, FUSE, Lustre, GPFS,
+/// BeeGFS, Ceph, SMB (both), 9P, AFS, PanFS, OrangeFS. False where it cannot be looked at.
+AUTOLAUNCH_API bool is_network_file_system(const std::filesystem::path& folder) noexcept;
+
+}  // namespace autolaunch
