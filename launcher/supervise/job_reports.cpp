@@ -5,6 +5,7 @@
 #include "causes/rank_end.hpp"
 #include "causes/root_cause.hpp"
 #include "causes/start_words.hpp"
+#include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "restart_policy/node_limits.hpp"
 #include "supervise/failure_announcement.hpp"
