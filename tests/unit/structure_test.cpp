@@ -112,6 +112,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/placement_watch",
       "launcher/pmi",
       "launcher/python_start",
+      "launcher/progress",
       "launcher/control",
       "launcher/flight_view",
       "launcher/rank_services",
