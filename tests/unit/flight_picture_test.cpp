@@ -14,7 +14,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -496,7 +496,7 @@ namespace {
 // As 4,096 ranks of a job that stands still have written it: every rank is in the world, in one
 // group of eight and in one of 512, and rank 1234 has not come to the newest all_reduce.
 flight::RecordedRank recorded_by(int rank, int size) {
-    constexpr int kSteps = 200;
+    constexpr int kSteps = 100;
     const auto recorder = FlightRecorder::create(rank, 0);
     const int eight = rank / 8, row = rank % 8;
     FlightRing world(recorder, "world", rank, size, "nccl"),
@@ -521,8 +521,9 @@ flight::RecordedRank recorded_by(int rank, int size) {
     return recorders.read(rank, false);
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begun) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+// Of this process's CPU: others may share the machine.
+double seconds_since(std::clock_t begun) {
+    return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
 }
 
 }  // namespace
@@ -537,12 +538,12 @@ TEST_CASE("the recorders of 4096 ranks: who is missing, in a small file and in s
     for (int first = 0; first < ranks; first += static_cast<int>(control::kFlightRanks)) {
         control::FlightRead part{.generation = 0, .request = 1, .more = true, .ranks = {}};
         const int end = std::min(ranks, first + static_cast<int>(control::kFlightRanks));
-        auto begun = std::chrono::steady_clock::now();
+        auto begun = std::clock();
         for (int rank = first; rank < end; ++rank)
             part.ranks.push_back(recorded_by(rank, ranks));
         reading += seconds_since(begun);
         const std::string frame = control::encode(control::Report{std::move(part)});
-        begun = std::chrono::steady_clock::now();
+        begun = std::clock();
         bytes += frame.size();
         control::MessageReader reader(64 << 20);
         reader.feed(frame);
@@ -552,19 +553,19 @@ TEST_CASE("the recorders of 4096 ranks: who is missing, in a small file and in s
         head += seconds_since(begun);
     }
     REQUIRE(heard.size() == static_cast<std::size_t>(ranks));
-    const auto begun = std::chrono::steady_clock::now();
+    const auto begun = std::clock();
     drop_impossible_calls(heard);
     const FlightPicture picture = draw_flight_picture(heard);
     const Lines lines = flight_lines(picture, 6);
     const std::string text = flight_json(picture, lines, 0, "no step", {});
     head += seconds_since(begun);
-    MESSAGE(ranks << " ranks: written and read in " << reading << " s, " << bytes
+    MESSAGE(ranks << " ranks: written and read in " << reading << " s of CPU, " << bytes
                   << " bytes to the head, there " << head << " s, a file of " << text.size()
                   << " bytes");
     const int missing = ranks > 1234 ? 1234 : -1;
     if (missing >= 0) {
         REQUIRE(lines.size() >= 2);
-        CHECK(lines[0].find("wait in all_reduce #201 (4 MiB, gradients)") != std::string::npos);
+        CHECK(lines[0].find("wait in all_reduce #101 (4 MiB, gradients)") != std::string::npos);
         CHECK(lines[1].starts_with("rank 1234 has not entered it: it was last in "));
     }
     CHECK(text.size() < 10 << 20);
