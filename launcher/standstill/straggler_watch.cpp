@@ -86,8 +86,20 @@ void StragglerWatch::look(const std::vector<flight::RecordedRank>& ranks) {
 }
 
 void StragglerWatch::heard(const control::ActivityRead& read) {
-    if (read.generation == generation_ && read.request == request_)
-        activities_.insert(activities_.end(), read.ranks.begin(), read.ranks.end());
+    if (read.generation != generation_ || read.request != request_ || !is_on_)
+        return;
+    activities_.insert(activities_.end(), read.ranks.begin(), read.ranks.end());
+    const auto is_told = [this](const Straggler& straggler) {
+        return std::any_of(
+            activities_.begin(), activities_.end(),
+            [&](const RankActivity& activity) { return activity.rank == straggler.rank; });
+    };
+    const bool is_open = !found_.empty() || lasting_;
+    if (is_open && std::all_of(found_.begin(), found_.end(), is_told) &&
+        (!lasting_ || is_told(*lasting_))) {
+        answer_timer_.cancel();
+        say();
+    }
 }
 
 void StragglerWatch::say() {
