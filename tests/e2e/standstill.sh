@@ -42,7 +42,7 @@ scope=$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo "none: this k
 if [ "$(id -u)" -eq 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$AUTOLAUNCH" -a -x "$ranks"; then
     mkdir user user/runtime && chown -R 65534:65534 user && chmod 711 "$work" && chmod 700 user/runtime
     (cd user && XDG_RUNTIME_DIR=$work/user/runtime HOME=$work/user exec setpriv --reuid=65534 --regid=65534 --clear-groups \
-        "$AUTOLAUNCH" --nproc-per-node 2 --log-dir run restart.hang_after=2s -- "$ranks" reads "$work/user/go" >out.log 2>user.log </dev/null) &
+        "$AUTOLAUNCH" --nproc-per-node 2 --log-dir run -c "$work/ended.yaml" restart.max_restarts=0 -- "$ranks" reads "$work/user/go" >out.log 2>user.log </dev/null) &
     job[user]=$!
 else
     echo "not tried: stacks as an ordinary user, for this test is not root's, or others may not execute what it built"
