@@ -6,10 +6,24 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::string_view, kCauses> kCauseNames = {
-    "program_error",      "cannot_start", "crash",     "out_of_memory", "killed",  "mpi_abort",
-    "collective_timeout", "hang",         "storage",   "gpu",           "network", "node_lost",
-    "preempted",          "time_limit",   "cancelled", "agent_killed",  "internal"};
+constexpr std::array<std::string_view, kCauses> kCauseNames = {"program_error",
+                                                               "cannot_start",
+                                                               "crash",
+                                                               "out_of_memory",
+                                                               "killed",
+                                                               "mpi_abort",
+                                                               "collective_timeout",
+                                                               "hang",
+                                                               "straggler",
+                                                               "storage",
+                                                               "gpu",
+                                                               "network",
+                                                               "node_lost",
+                                                               "preempted",
+                                                               "time_limit",
+                                                               "cancelled",
+                                                               "agent_killed",
+                                                               "internal"};
 static_assert(static_cast<int>(Cause::internal) == kCauses - 1);
 
 constexpr std::array<std::string_view, 3> kCertaintyNames = {"certain", "likely", "possible"};

@@ -18,6 +18,7 @@ enum class Cause {
     mpi_abort,           ///< MPI_Abort
     collective_timeout,  ///< a rank did not come to a collective
     hang,                ///< the job stood still, and autolaunch ended it
+    straggler,           ///< the others waited for a rank, whose node another one replaces
     storage,             ///< no room, quota, a file system that fails
     gpu,                 ///< Xid, ECC, fell off the bus
     network,             ///< a connection to a peer that lives, a port that is down
@@ -28,7 +29,7 @@ enum class Cause {
     agent_killed,
     internal,  ///< our own fault
 };
-inline constexpr int kCauses = 17;
+inline constexpr int kCauses = 18;
 std::array<Cause, kCauses> all_causes();
 
 /// How a person and a program read it: "out_of_memory". Stable: events, specs and reports have it.

@@ -109,6 +109,14 @@ EndRecord judge_hang(const HangFacts& hang) {
     return record;
 }
 
+EndRecord judge_straggler(int rank, const std::string& node, const std::string& what) {
+    EndRecord record = record_of(Cause::straggler, Certainty::likely, what, what);
+    record.rank = rank;
+    record.node = node;
+    record.outcome = "failed: the others waited for rank " + std::to_string(rank);
+    return record;
+}
+
 EndRecord judge_start(const StartFacts& start) {
     Cause cause = Cause::cannot_start;
     if (start.exit_code == exit_code::kCannotCreate)

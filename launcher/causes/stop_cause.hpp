@@ -42,6 +42,9 @@ struct HangFacts {
 };
 EndRecord judge_hang(const HangFacts& hang);
 
+/// The others waited for this rank in every step, and another node is to take its own's place.
+EndRecord judge_straggler(int rank, const std::string& node, const std::string& what);
+
 /// A rank could not be started; `exit_code` is what the job would exit with for it.
 struct StartFacts {
     int rank = 0, exit_code = 0;

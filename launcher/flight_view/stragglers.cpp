@@ -66,8 +66,9 @@ std::vector<Straggler> StragglerBook::see(const std::vector<flight::RecordedRank
             shares.push_back(1 - *share);
         }
     std::vector<Straggler> found;
+    lasting_.reset();
     if (busy.size() < kLeastRanks) {
-        looks_.clear();
+        looks_.clear(), far_.clear();
         return found;
     }
     const double others = median_of(shares);
@@ -78,6 +79,11 @@ std::vector<Straggler> StragglerBook::see(const std::vector<flight::RecordedRank
             found.push_back({rank, share, others});
         if (looks == kSilence)
             looks = 0;
+        int& far = far_[rank];
+        far = share > others + kFar ? far + 1 : share < others + kNear ? 0 : far;
+        const bool is_far = share > others + kFar && far >= kLooksThatLast;
+        if (is_far && (!lasting_ || share > lasting_->busy))
+            lasting_ = Straggler{rank, share, others};
     }
     std::sort(found.begin(), found.end(),
               [](const Straggler& a, const Straggler& b) { return a.busy > b.busy; });

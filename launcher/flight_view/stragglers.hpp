@@ -26,13 +26,20 @@ class StragglerBook {
 public:
     /// The looks that it takes, and those until it is said again.
     static constexpr int kLooks = 3, kSilence = 30;
-    static constexpr double kFar = 0.15;  ///< of the time
+    /// Looks after which it is not waited any longer for it to catch up. Those in which it is
+    /// neither far nor near do not count, nor do they begin the count anew.
+    static constexpr int kLooksThatLast = 6;
+    static constexpr double kFar = 0.15, kNear = 0.075;  ///< of the time
 
     /// Of those that are to be told of now, the slowest first.
     std::vector<Straggler> see(const std::vector<flight::RecordedRank>& ranks);
+    /// The slowest of those that have been slow for kLooksThatLast, by the newest look.
+    std::optional<Straggler> lasting() const { return lasting_; }
 
 private:
     std::map<int, int> looks_;  ///< in which a rank was far from the others, in a row
+    std::map<int, int> far_;    ///< the same, since it was near the others last
+    std::optional<Straggler> lasting_;
 };
 
 }  // namespace autolaunch::launcher

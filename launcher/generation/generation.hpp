@@ -14,10 +14,12 @@
 #include "logs/log_room.hpp"
 #include "logs/rank_terminals.hpp"
 #include "placement_watch/gpu_events.hpp"
+#include "placement_watch/gpu_gauges.hpp"
 #include "placement_watch/gpu_watch.hpp"
 #include "placement_watch/placement_watch.hpp"
 #include "plan/launch_plan.hpp"
 #include "post_mortem/failure_collector.hpp"
+#include "progress/rank_activity.hpp"
 #include "python_start/warm_parent.hpp"
 #include "rank_services/coordinator.hpp"
 #include "remains/job_remains.hpp"
@@ -131,6 +133,8 @@ public:
     std::vector<pid_t> live_pids() const;
     /// The same, and helpers of this generation: children that somebody waits for.
     std::vector<pid_t> own_processes() const;
+    /// Of ranks with NVIDIA GPUs, as far as the driver has answered: the first time it is asked.
+    std::vector<GpuPace> gpu_paces();
     std::vector<LiveRank> live_ranks() const;
     std::size_t rank_count() const { return ranks_.size(); }
     /// In the order in which they ended.
@@ -226,7 +230,8 @@ private:
     std::optional<PlacementWatch> watch_;
     std::optional<GpuWatch> gpu_watch_;
     std::optional<GpuEvents> gpu_events_;
-    std::unique_ptr<MpiRanks> mpi_;  ///< from the first rank's start; null without MPI
+    std::optional<GpuGauges> gpu_gauges_;  ///< once somebody has asked
+    std::unique_ptr<MpiRanks> mpi_;        ///< from the first rank's start; null without MPI
 };
 
 }  // namespace autolaunch::launcher

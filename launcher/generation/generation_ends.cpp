@@ -127,6 +127,7 @@ void Generation::end_leftovers() {
     watch_.reset();
     gpu_watch_.reset();
     gpu_events_.reset();
+    gpu_gauges_.reset();
     auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
     for (const pid_t asked : SlurmCommand::under_way())  // why the ranks were to stop
         not_ours.push_back(asked);

@@ -94,6 +94,29 @@ void Generation::watch_gpus(PlacementWatch::Times times) {
                                 }});
 }
 
+std::vector<GpuPace> Generation::gpu_paces() {
+    std::vector<GpuPace> paces;
+    std::vector<std::string> bdfs;
+    for (const auto& rank : ranks_) {
+        const auto& gpu = rank.plan().gpu;
+        if (!rank.alive() || !rank.plan().binding.gpu || !gpu || gpu->vendor != "nvidia")
+            continue;
+        bdfs.push_back(gpu->bdf);
+        paces.push_back({.rank = rank.plan().rank, .link_width = pcie_lanes_of(gpu->bdf)});
+    }
+    if (paces.empty())
+        return paces;
+    if (!gpu_gauges_)
+        gpu_gauges_.emplace(bdfs);
+    for (const NvmlGauge& gauge : gpu_gauges_->newest())
+        for (std::size_t at = 0; at < bdfs.size(); ++at)
+            if (bdfs[at] == gauge.bdf) {
+                paces[at].nvlink_bytes = gauge.nvlink_bytes.value_or(0);
+                paces[at].slowed_reasons = gauge.slowed_reasons;
+            }
+    return paces;
+}
+
 // By local ranks where there are several nodes: the same mistake is made on all of them, and one
 // line tells it.
 void Generation::report_gpu_drift(const std::vector<PlacementWatch::Drift>& drifts) {

@@ -72,6 +72,34 @@ std::string describe_throttling(pid_t pid, const std::filesystem::path& proc,
     }
 }
 
+std::chrono::microseconds throttled_time(pid_t pid, const std::filesystem::path& proc,
+                                         const std::filesystem::path& sys) {
+    std::int64_t longest_us = 0;
+    std::istringstream groups(read(proc / std::to_string(pid) / "cgroup"));
+    for (std::string line; std::getline(groups, line);) {
+        // "0::/job", "4:cpu,cpuacct:/job"
+        const std::size_t name = line.find(':'), path = line.find(":/");
+        if (name == std::string::npos || path == std::string::npos)
+            continue;
+        const std::string controllers =
+            path > name ? line.substr(name + 1, path - name - 1) : std::string();
+        const auto names = split(controllers, ',');
+        if (!controllers.empty() && std::find(names.begin(), names.end(), "cpu") == names.end())
+            continue;
+        for (std::filesystem::path group = line.substr(path + 2);; group = group.parent_path()) {
+            std::istringstream fields(read(sys / "fs/cgroup" / controllers / group / "cpu.stat"));
+            std::int64_t value = 0;
+            for (std::string field; fields >> field >> value;)
+                if (field == "throttled_usec" || field == "throttled_time")
+                    longest_us =
+                        std::max(longest_us, field == "throttled_usec" ? value : value / 1000);
+            if (group.empty())
+                break;
+        }
+    }
+    return std::chrono::microseconds(longest_us);
+}
+
 HcaCounters read_hca_counters(const std::filesystem::path& sys) {
     HcaCounters counters;
     std::error_code ignored;
@@ -89,6 +117,14 @@ HcaCounters read_hca_counters(const std::filesystem::path& sys) {
                             value;
                 }
     return counters;
+}
+
+std::uint64_t hca_bytes(const HcaCounters& counters) {
+    std::uint64_t sum = 0;
+    for (const auto& [name, value] : counters)
+        if (name.ends_with(kSent) || name.ends_with(kReceived))
+            sum += value * kLaneBytes;
+    return sum;
 }
 
 std::string describe_hcas(const HcaCounters& before, const HcaCounters& after, double seconds) {

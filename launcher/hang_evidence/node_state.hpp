@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -17,10 +18,18 @@ std::string describe_pressure(const std::filesystem::path& proc = "/proc");
 std::string describe_throttling(pid_t pid, const std::filesystem::path& proc = "/proc",
                                 const std::filesystem::path& sys = "/sys");
 
+/// For how long so far a CPU quota of the process's cgroup, or of one above it, had been used up,
+/// in both versions of cgroups: the longest of them. 0: never, or not told.
+std::chrono::microseconds throttled_time(pid_t pid, const std::filesystem::path& proc = "/proc",
+                                         const std::filesystem::path& sys = "/sys");
+
 /// Counters of the HCAs' ports, by "mlx5_0 port 1 port_xmit_wait": traffic, and all that counts
 /// what went wrong. `sys` is for tests.
 using HcaCounters = std::map<std::string, std::uint64_t>;
 HcaCounters read_hca_counters(const std::filesystem::path& sys = "/sys");
+
+/// All that these ports have sent and received. Pure.
+std::uint64_t hca_bytes(const HcaCounters& counters);
 
 /// What was sent and received between two looks, and the counters of faults that are not 0. Pure.
 std::string describe_hcas(const HcaCounters& before, const HcaCounters& after, double seconds);

@@ -252,6 +252,8 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     text += "\nstore of the ranks\n" + store_section(plan);
     text += "\nwhen a generation fails, by its cause\n" + policy_table(plan.spec.restart);
     text += "  a job that stands still is " + describe_hang_limit(plan.spec) + "\n";
+    if (plan.world_size > 1)
+        text += "  " + describe_straggler_policy(plan.spec) + "\n";
     if (const std::string limits = describe_node_limits(plan.spec, plan.node_count,
                                                         static_cast<int>(plan.spare_nodes.size()));
         !limits.empty())

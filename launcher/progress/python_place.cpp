@@ -49,6 +49,16 @@ bool is_distributed(const Frame& frame) {
     return frame.file.find("/torch/distributed/") != std::string_view::npos;
 }
 
+bool is_backward(const Frame& frame) {
+    return frame.file.find("/torch/autograd/") != std::string_view::npos &&
+           (frame.function == "_engine_run_backward" || frame.function == "backward");
+}
+
+bool is_between_processes(const Frame& frame) {
+    return frame.file.find("/torch/utils/data/") != std::string_view::npos ||
+           frame.file.find("/multiprocessing/") != std::string_view::npos;
+}
+
 // What no user has written: torch, Python's own library, what is frozen into it.
 bool is_library(const Frame& frame) {
     const auto has = [&](std::string_view part) {
@@ -63,9 +73,12 @@ bool is_library(const Frame& frame) {
 PythonPlace python_place(std::string_view stacks) {
     const std::vector<Frame> frames = main_thread(stacks);
     PythonPlace found;
+    found.in_backward = !frames.empty() && is_backward(frames.front());
     for (const Frame& frame : frames) {
         if (is_distributed(frame) && frame.function != "wrapper") {  // which only logs
             found.collective = frame.function;  // the outermost is what the user called
+        } else if (is_between_processes(frame)) {
+            found.awaits_children = true;
         } else if (!is_library(frame)) {
             const std::size_t slash = frame.file.rfind('/');
             found.place = std::string(frame.function) + " (" +

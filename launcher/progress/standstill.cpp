@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -36,12 +37,44 @@ bool is_in_call(const StandstillFacts& facts, int rank) {
            facts.in_collective.end();
 }
 
-// "ranks 0,2-7 wait in all_reduce, called in train (train.py:40)", those alike together.
-std::vector<std::string> describe_waiting(const std::vector<RankActivity>& activities) {
-    std::map<std::string, std::vector<int>> places;
+using Places = std::map<std::string, std::vector<int>>;
+
+Places waiting_places(const std::vector<RankActivity>& activities) {
+    Places places;
     for (const RankActivity& activity : activities)
         if (activity.doing == Doing::waits)
             places[activity.what].push_back(activity.rank);
+    return places;
+}
+
+// Where all wait, and some elsewhere than the most: nothing where that is no difference.
+std::vector<int> odd_ones(const std::vector<RankActivity>& activities) {
+    std::vector<int> odd;
+    const Places places = waiting_places(activities);
+    const auto by_size = [](const auto& a, const auto& b) {
+        return a.second.size() < b.second.size();
+    };
+    const auto most = std::max_element(places.begin(), places.end(), by_size);
+    if (most == places.end() || 2 * most->second.size() <= activities.size())
+        return odd;
+    for (auto place = places.begin(); place != places.end(); ++place)
+        if (place != most)
+            odd.insert(odd.end(), place->second.begin(), place->second.end());
+    std::sort(odd.begin(), odd.end());
+    return odd;
+}
+
+// "ranks 0,2-7 wait in all_reduce, called in train (train.py:40)", those alike together.
+std::vector<std::string> describe_waiting(const std::vector<RankActivity>& activities,
+                                          bool odd_ones_first) {
+    std::vector<std::pair<std::string, std::vector<int>>> places;
+    for (auto& place : waiting_places(activities))
+        places.push_back(place);
+    std::stable_sort(places.begin(), places.end(), [=](const auto& a, const auto& b) {
+        return odd_ones_first ? a.second.size() < b.second.size()
+                              : a.second.size() > 1 && b.second.size() == 1;
+    });
+    places.resize(std::min(places.size(), kLines));
     std::vector<std::string> lines;
     for (auto& [place, ranks] : places) {
         std::sort(ranks.begin(), ranks.end());
@@ -51,10 +84,6 @@ std::vector<std::string> describe_waiting(const std::vector<RankActivity>& activ
         lines.push_back(fmt::format("rank{} {} wait{} {}", ranks.size() == 1 ? "" : "s", list,
                                     ranks.size() == 1 ? "s" : "", place));
     }
-    std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) {
-        return a.starts_with("ranks") > b.starts_with("ranks");
-    });
-    lines.resize(std::min(lines.size(), kLines));
     return lines;
 }
 
@@ -79,10 +108,17 @@ Standstill judge_standstill(const StandstillFacts& facts) {
         if (is_held(activity) ||
             (activity.doing != Doing::waits && !is_in_call(facts, activity.rank)))
             awaited.push_back(activity);
-    // Who waits for others in MPI or NCCL may spin: the one that does not is the odd one.
-    std::sort(awaited.begin(), awaited.end(), [](const RankActivity& a, const RankActivity& b) {
-        const bool a_works = a.doing == Doing::working, b_works = b.doing == Doing::working;
-        return a_works != b_works ? b_works : a.rank < b.rank;
+    // Who waits for others in MPI or NCCL may spin, and who waits in a library that nobody knows
+    // does what most do: the odd one is the one that does not.
+    std::map<std::string, int> alike;
+    for (const RankActivity& activity : awaited)
+        ++alike[activity.what];
+    std::sort(awaited.begin(), awaited.end(), [&](const RankActivity& a, const RankActivity& b) {
+        const auto order = [&](const RankActivity& one) {
+            const bool works = one.doing == Doing::working;
+            return std::tuple(works, works ? 0 : alike[one.what], one.rank);
+        };
+        return order(a) < order(b);
     });
     const bool may_go_on =
         std::any_of(awaited.begin(), awaited.end(), [&](const RankActivity& activity) {
@@ -97,9 +133,12 @@ Standstill judge_standstill(const StandstillFacts& facts) {
         if (found.lines.size() < kLines)
             found.lines.push_back(describe(activity));
     }
+    if (awaited.empty())
+        found.ranks = odd_ones(facts.activities);
     if (awaited.size() > kLines)
         found.lines.back() = fmt::format("and {} other ranks", awaited.size() - (kLines - 1));
-    for (std::string& line : describe_waiting(facts.activities))
+    for (std::string& line :
+         describe_waiting(facts.activities, awaited.empty() && !found.ranks.empty()))
         found.lines.push_back(std::move(line));
     if (facts.silent_nodes > 0)
         found.lines.push_back(fmt::format("{} {} not answered in time", facts.silent_nodes,

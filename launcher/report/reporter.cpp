@@ -269,6 +269,10 @@ void Reporter::show(const Event&, const NodeLost& lost) {
 
 void Reporter::show(const Event&, const WorldChanged& world) {
     job_.world_size = world.world_size;
+    stop_notice_.reset();  // the ranks were stopped for it
+    countdown_.reset();
+    progress_.restart();
+    console_.set_status({});
     std::string text =
         fmt::format("  go on     {} node{} · {} rank{}", world.nodes, world.nodes == 1 ? "" : "s",
                     world.world_size, world.world_size == 1 ? "" : "s");

@@ -47,6 +47,13 @@ CausePolicy default_of(Cause cause, const RestartSpec& restart) {
             policy.backoff = 1;
             policy.stops_alike = true;
             break;
+        case Cause::straggler:  // no failure: nobody pays for it, and each has a node less after it
+            on_its_own(3, seconds(0));
+            policy.backoff = 1;
+            policy.elsewhere = true;
+            if (restart.straggler != kReplaceStragglers)
+                policy.action = RestartAction::stop;  // it never comes to that
+            break;
         case Cause::network:
             on_its_own(5, seconds(5));
             break;
@@ -67,7 +74,7 @@ CausePolicy default_of(Cause cause, const RestartSpec& restart) {
 
 // torchrun's: so many restarts in all, and nothing that asks why.
 void make_alike(CausePolicy& policy, const RestartSpec& restart) {
-    if (policy.action != RestartAction::restart)
+    if (policy.action != RestartAction::restart || policy.cause == Cause::straggler)
         return;
     policy.counts = true;
     policy.window.reset();
@@ -79,7 +86,7 @@ void make_alike(CausePolicy& policy, const RestartSpec& restart) {
 void apply(const CauseRules& rules, CausePolicy& policy) {
     if (rules.action)
         policy.action = *rules.action;
-    policy.elsewhere = rules.elsewhere;
+    policy.elsewhere = policy.elsewhere || rules.elsewhere;
     if (rules.budget || rules.window) {
         policy.counts = false;
         policy.budget = rules.budget;
@@ -139,7 +146,8 @@ std::vector<CausePolicy> restart_policy(const RestartSpec& restart) {
             make_alike(policy, restart);
         if (const auto rules = restart.on.find(cause); rules != restart.on.end())
             apply(rules->second, policy);
-        if (policy.action == RestartAction::restart && !wants_restarts(restart))
+        const bool is_failure = cause != Cause::straggler;
+        if (policy.action == RestartAction::restart && is_failure && !wants_restarts(restart))
             policy.action = RestartAction::stop;
         policies.push_back(policy);
     }
@@ -154,6 +162,8 @@ std::string policy_table(const RestartSpec& restart) {
     };
     std::vector<Row> rows;
     for (const CausePolicy& policy : restart_policy(restart)) {
+        if (policy.cause == Cause::straggler)
+            continue;  // no failure: describe_straggler_policy()
         std::string note = policy.action == RestartAction::restart && policy.stops_alike
                                ? "once where it fails before its first step; not after the same "
                                  "error at the same step"

@@ -103,7 +103,7 @@ bool made_progress(const Situation& situation, const RestartHistory& history) {
 bool over_torchruns(const RestartSpec& restart, const RestartHistory& history) {
     return restart.as_torchrun &&
            std::count_if(history.ends.begin(), history.ends.end(), [](const PastEnd& end) {
-               return end.action == RestartAction::restart;
+               return end.action == RestartAction::restart && end.cause != Cause::straggler;
            }) >= restart.max_restarts;
 }
 
@@ -150,7 +150,7 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
     if (decision.why.empty() && policy.action != RestartAction::stop)
         decision.why = why_used_up(policy, restart, account);
     if (decision.why.empty() && policy.action == RestartAction::restart && !goes_on &&
-        over_torchruns(restart, history))
+        policy.cause != Cause::straggler && over_torchruns(restart, history))
         decision.why = fmt::format("all {} restarts are used up", restart.max_restarts);
     if (!decision.why.empty() || policy.action == RestartAction::stop)
         return decision;

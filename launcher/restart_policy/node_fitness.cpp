@@ -25,7 +25,9 @@ std::map<std::string, std::string> unfit_nodes(const RestartHistory& history) {
             causes[end.node].push_back(name_of(end.cause));
     for (const PastEnd& end : history.ends)
         if (!end.node.empty() && end.elsewhere)
-            unfit[end.node] = fmt::format("restart_elsewhere, for {}", name_of(end.cause));
+            unfit[end.node] = end.cause == Cause::straggler
+                                  ? "the others waited for its ranks (restart.straggler: replace)"
+                                  : fmt::format("restart_elsewhere, for {}", name_of(end.cause));
     for (const auto& [node, of_node] : causes)
         if (of_node.size() >= kFailuresOfUnfitNode)
             unfit[node] = fmt::format("{} generations ended there: {}", of_node.size(),

@@ -1,5 +1,7 @@
 #include "restart_policy/node_limits.hpp"
 
+#include "restart_policy/cause_policy.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +43,34 @@ std::string describe_node_limits(const JobSpec& spec, int nodes, int spares) {
                            spares > 0 ? takes_over + ", then " : "", nodes);
     return fmt::format("a lost node: {}the job goes on with those that are left, {} at least",
                        spares > 0 ? takes_over + ", then " : "", count(*fewest));
+}
+
+std::string why_no_replacement(const JobSpec& spec) {
+    if (spec.restart.straggler != kReplaceStragglers || fewest_nodes(spec))
+        return {};
+    return spec.resources.total_ranks || !spec.programs.empty()
+               ? "ranks are counted in all (-np, several programs), so every node is needed"
+               : "every node is needed: resource_management.nodes {min, max, spares} says of how "
+                 "many the job may be";
+}
+
+std::string describe_straggler_policy(const JobSpec& spec) {
+    const std::string what = "a rank for which the others wait: ";
+    if (spec.restart.straggler == "off")
+        return what + "not told of (restart.straggler: off)";
+    if (spec.restart.straggler != kReplaceStragglers)
+        return what + "told of (restart.straggler: warn)";
+    const std::string why = why_no_replacement(spec);
+    if (!why.empty())
+        return what + "told of, and not replaced: " + why;
+    for (const CausePolicy& policy : restart_policy(spec.restart))
+        if (policy.cause == Cause::straggler && policy.window)
+            return what + fmt::format(
+                              "told of; where it lasts, its node is left out, {} times in "
+                              "{:g} h at most",
+                              policy.window->times,
+                              static_cast<double>(policy.window->within.count()) / 3.6e6);
+    return what + "told of; where it lasts, its node is left out";
 }
 
 }  // namespace autolaunch::launcher

@@ -16,5 +16,10 @@ int nodes_at_start(const JobSpec& spec, int joined);
 /// For `autolaunch plan`, one line; empty: every node is needed, as ever. `nodes` take part, so
 /// many `spares` wait. Pure.
 std::string describe_node_limits(const JobSpec& spec, int nodes, int spares);
+/// Why restart.straggler: replace can replace no node of this job; empty: it can, or was not asked
+/// for. Pure.
+std::string why_no_replacement(const JobSpec& spec);
+/// For `autolaunch plan`, one line: "a rank for which the others wait: …". Pure.
+std::string describe_straggler_policy(const JobSpec& spec);
 
 }  // namespace autolaunch::launcher

@@ -163,6 +163,8 @@ struct HangAfter {
     bool operator==(const HangAfter&) const = default;
 };
 
+inline constexpr char kReplaceStragglers[] = "replace";
+
 struct RestartSpec {
     int max_restarts = 0;
     bool as_torchrun = false;                        ///< --max-restarts said so
@@ -172,7 +174,8 @@ struct RestartSpec {
     std::chrono::milliseconds kill_wait{0};
     std::string stop_signal = "term";  ///< that the program saves and stops on: usr1, …
     HangAfter hang_after;
-    std::string straggler = "warn";  ///< or off: of ranks for which the others wait
+    /// warn, replace or off: of ranks for which the others wait
+    std::string straggler = "warn";
     RestartRules on;
 };
 

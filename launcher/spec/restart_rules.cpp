@@ -20,6 +20,8 @@ std::string why_refused(Cause cause, RestartAction action, bool elsewhere) {
             return is_restart && !elsewhere
                        ? "a restart would need the node; restart_elsewhere, requeue or stop"
                        : "";
+        case Cause::straggler:
+            return "restart.straggler says what follows: warn, replace or off";
         case Cause::preempted:
         case Cause::time_limit:
             return is_restart ? "the nodes are gone by then; requeue or stop" : "";

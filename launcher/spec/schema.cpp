@@ -340,9 +340,11 @@ Section restart_section() {
           Form::text,
           FIELD(restart.straggler),
           "warn",
-          "What follows when the others wait for a rank in every step (docs/hangs.md): it is told "
-          "of, or nothing. This version has no spare nodes to replace it with.",
-          {"warn", "off"}},
+          "What follows when the others wait for a rank in every step (docs/hangs.md). warn: it is "
+          "told of. replace: where that lasts, a spare node takes the place of its own, or the job "
+          "goes on without it (resource_management.nodes); 3 times in 6 h at most, each node once. "
+          "off: nothing.",
+          {"warn", "replace", "off"}},
          {"on", Form::restart_map, FIELD(restart.on), "",
           "What follows from a cause (docs/causes.md), such as {network: {window: 5 per 6h, delay: "
           "10s, backoff: 2}, crash: {budget: 1}, gpu: {action: stop}}."}}};

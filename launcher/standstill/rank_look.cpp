@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/text.hpp"
+#include "hang_evidence/node_state.hpp"
 #include "spawn/process_condition.hpp"
 #include "spawn/process_tree.hpp"
 
@@ -39,25 +40,32 @@ std::string stat_fields(pid_t pid) {
     return end == std::string::npos ? std::string() : stat.substr(end + 2);
 }
 
-std::chrono::milliseconds cpu_time_of(pid_t pid) {
-    constexpr int kUserTime = 11;  // counted from the state
+// CPU time and major faults.
+void add_stat(pid_t pid, ActivityLook& look) {
+    constexpr int kMajorFaults = 9, kUserTime = 11;  // counted from the state
     std::istringstream fields(stat_fields(pid));
     std::string skipped;
-    for (int field = 0; field < kUserTime; ++field)
+    std::uint64_t faults = 0, of_children = 0;
+    for (int field = 0; field < kMajorFaults; ++field)
         fields >> skipped;
+    static_assert(kMajorFaults + 2 == kUserTime);
+    fields >> faults >> of_children;
     std::int64_t user = 0, kernel = 0;
     fields >> user >> kernel;
     static const std::int64_t ticks = ::sysconf(_SC_CLK_TCK);
-    return std::chrono::milliseconds((user + kernel) * 1000 / ticks);
+    look.cpu_time += std::chrono::milliseconds((user + kernel) * 1000 / ticks);
+    look.major_faults += faults;
 }
 
-std::uint64_t moved_bytes_of(pid_t pid) {
+void add_io(pid_t pid, ActivityLook& look) {
     std::istringstream lines(read_proc(pid, "io"));
-    std::uint64_t sum = 0, bytes = 0;
-    for (std::string name; lines >> name >> bytes;)
+    std::uint64_t bytes = 0;
+    for (std::string name; lines >> name >> bytes;) {
         if (name == "rchar:" || name == "wchar:")
-            sum += bytes;
-    return sum;
+            look.moved_bytes += bytes;
+        if (name == "read_bytes:")
+            look.disk_bytes += bytes;
+    }
 }
 
 // Its second number is the time in ns in which it could run, and another one did.
@@ -72,26 +80,6 @@ milliseconds waited_of(pid_t pid) {
             sum += waited;
     }
     return milliseconds(sum / 1'000'000);
-}
-
-// throttled_usec of cgroup v2.
-milliseconds throttled_of(pid_t pid) {
-    std::istringstream groups(read_proc(pid, "cgroup"));
-    for (std::string group; std::getline(groups, group);)
-        if (group.starts_with("0::")) {
-            std::string stat;
-            try {
-                stat = read_file("/sys/fs/cgroup" + group.substr(3) + "/cpu.stat");
-            } catch (const Error&) {
-                break;  // version 1, or hidden
-            }
-            std::istringstream fields(stat);
-            std::string name;
-            for (std::uint64_t value = 0; fields >> name >> value;)
-                if (name == "throttled_usec")
-                    return milliseconds(value / 1000);
-        }
-    return milliseconds(0);
 }
 
 struct CallName {
@@ -160,17 +148,22 @@ std::string describe_call(pid_t pid, pid_t thread) {
     return {};
 }
 
+std::string what_it_does(pid_t process) {
+    const std::string does = process_condition(process);
+    return does.empty() ? describe_call(process, process) : does;
+}
+
+std::string describe_wait_for(pid_t child, const std::string& does) {
+    const std::string text = "waits for its child " + std::string(trim(read_proc(child, "comm"))) +
+                             " (pid " + std::to_string(child) + ")";
+    return does.empty() ? text : text + ", which " + does;
+}
+
 std::string describe_child(pid_t pid) {
     const auto children = list_children(pid);
     if (children.empty())
         return "waits for a child that is not there";
-    const pid_t child = children.front();
-    std::string text = "waits for its child " + std::string(trim(read_proc(child, "comm"))) +
-                       " (pid " + std::to_string(child) + ")";
-    std::string does = process_condition(child);
-    if (does.empty())
-        does = describe_call(child, child);
-    return does.empty() ? text : text + ", which " + does;
+    return describe_wait_for(children.front(), what_it_does(children.front()));
 }
 
 }  // namespace
@@ -179,11 +172,11 @@ ActivityLook look_at_tree(pid_t pid) {
     ActivityLook look;
     look.at = std::chrono::steady_clock::now();
     for (const pid_t process : list_tree(pid)) {
-        look.cpu_time += cpu_time_of(process);
-        look.moved_bytes += moved_bytes_of(process);
+        add_stat(process, look);
+        add_io(process, look);
     }
     look.waited = waited_of(pid);
-    look.throttled = throttled_of(pid);
+    look.throttled = std::chrono::duration_cast<milliseconds>(throttled_time(pid));
     return look;
 }
 
@@ -202,6 +195,17 @@ std::string describe_thread(pid_t pid, pid_t thread) {
         text += ", " + does;
     const std::string function(trim(read_proc(thread, "wchan")));
     return function.empty() || function == "0" ? text : text + ", in " + function;
+}
+
+std::string describe_busy_child(pid_t pid) {
+    for (const pid_t child : list_children(pid)) {
+        const std::string does = what_it_does(child);
+        if (does.empty() && state_of(child) != 'R')
+            continue;
+        if (!does.starts_with("waits for input") && !does.starts_with("waits for a lock"))
+            return describe_wait_for(child, does.empty() ? "computes" : does);
+    }
+    return {};
 }
 
 std::string describe_standing(pid_t pid) { return describe_call(pid, pid); }

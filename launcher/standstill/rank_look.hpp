@@ -18,6 +18,11 @@ char state_of(pid_t pid);
 /// Empty: that may not be read, or says nothing.
 std::string describe_standing(pid_t pid);
 
+/// The child that seems to hold up a process which waits for what its children send: "waits for its
+/// child python (pid 99), which reads /data/7.bin". One that waits itself, for input or a lock,
+/// holds up nobody. Empty: there is none.
+std::string describe_busy_child(pid_t pid);
+
 /// "pid 99 python: S, waits for input, in ep_poll"; empty: it is gone.
 std::string describe_thread(pid_t pid, pid_t thread);
 

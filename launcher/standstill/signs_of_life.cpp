@@ -1,14 +1,24 @@
 #include "standstill/signs_of_life.hpp"
 
 #include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "hang_evidence/node_state.hpp"
 #include "logs/rank_files.hpp"
+#include "spawn/process_tree.hpp"
 #include "standstill/rank_look.hpp"
+#include "standstill/socket_traffic.hpp"
 
 #include <autolaunch/error.hpp>
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -27,18 +37,24 @@ std::uint64_t size_of(const fs::path& file) {
     return error ? 0 : size;
 }
 
-std::uint64_t sent_here() {
+// Over its links and its HCAs.
+std::uint64_t sent_by_node(const fs::path& proc, const fs::path& sys) {
+    std::uint64_t sum = hca_bytes(read_hca_counters(sys));
     try {
-        return network_bytes(read_file("/proc/net/dev"));
-    } catch (const Error&) {
-        return 0;
+        sum += network_bytes(read_file(proc / "net/dev"));
+    } catch (const Error&) {  // hidden
     }
+    return sum;
 }
 
 }  // namespace
 
-SignsOfLife::SignsOfLife(fs::path run_dir, int generation, std::optional<StepWatch::Time> told)
-    : run_dir_(std::move(run_dir)), generation_(generation), pace_(kSignPatience) {
+SignsOfLife::SignsOfLife(fs::path run_dir, int generation, std::optional<StepWatch::Time> told,
+                         Node node)
+    : run_dir_(std::move(run_dir)),
+      generation_(generation),
+      node_(std::move(node)),
+      pace_(kSignPatience) {
     if (told)
         pace_.tell_limit(*told);
 }
@@ -50,19 +66,37 @@ void SignsOfLife::look(const Ranks& ranks, Moment now) {
     first_rank_ = ranks.front().first;
     if (const auto bytes = printed_bytes(ranks); bytes > printed_) {
         printed_ = bytes;
+        strange_traffic_ = false;
         pace_.step(0, now);
     }
     if (now - bytes_at_ < std::chrono::seconds(10))
         return;
     bytes_at_ = now;
-    std::uint64_t moved = 0;
-    for (const auto& [rank, pid] : ranks)
-        moved += look_at_tree(pid).moved_bytes;
-    const std::uint64_t sent = sent_here();
-    if (moved > moved_ + kMovedALittle * ranks.size() || sent > sent_ + kSentALittle)
+    Counters seen = counters_of(ranks);
+    const bool by_node = seen.of_node > counters_.of_node + kSentALittle;
+    const bool lives = seen.moved > counters_.moved + kMovedALittle * ranks.size() ||
+                       seen.nvlink > counters_.nvlink + kSentALittle ||
+                       traffic_between(counters_.tcp, seen.tcp) > kMovedALittle * ranks.size() ||
+                       (by_node && node_.is_ours);
+    if (lives)
         pace_.alive(0, now);
-    moved_ = moved;
-    sent_ = sent;
+    strange_traffic_ = !lives && (strange_traffic_ || (by_node && counters_.of_node > 0));
+    counters_ = std::move(seen);
+}
+
+SignsOfLife::Counters SignsOfLife::counters_of(const Ranks& ranks) const {
+    Counters counters{.of_node = sent_by_node(node_.proc, node_.sys), .tcp = {}};
+    std::vector<pid_t> processes;
+    for (const auto& [rank, pid] : ranks) {
+        counters.moved += look_at_tree(pid).moved_bytes;
+        const std::vector<pid_t> tree = list_tree(pid);
+        processes.insert(processes.end(), tree.begin(), tree.end());
+    }
+    counters.tcp = tcp_traffic_of(processes);
+    if (node_.gpus)
+        for (const GpuPace& gpu : node_.gpus())
+            counters.nvlink += gpu.nvlink_bytes;
+    return counters;
 }
 
 std::optional<StepWatch::Overdue> SignsOfLife::overdue(Moment now) const {
@@ -81,6 +115,24 @@ std::uint64_t SignsOfLife::printed_bytes(const Ranks& ranks) const {
         bytes += size_of(folder / "stdout") + size_of(folder / "stderr");
     }
     return bytes;
+}
+
+bool has_whole_node(int allowed_cpus, int online_cpus, std::optional<int> granted) {
+    return allowed_cpus >= online_cpus && granted.value_or(online_cpus) >= online_cpus;
+}
+
+bool has_whole_node() {
+    cpu_set_t allowed;  // of 1024 CPUs: more make it fail, and then nothing is known
+    CPU_ZERO(&allowed);
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return false;
+    std::optional<int> granted;
+    long long cpus = 0;
+    const char* const told = std::getenv("SLURM_CPUS_ON_NODE");
+    if (told != nullptr && parse_integer(told, cpus))
+        granted = static_cast<int>(cpus);
+    return has_whole_node(CPU_COUNT(&allowed), static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
+                          granted);
 }
 
 std::uint64_t network_bytes(const std::string& table) {

@@ -137,6 +137,10 @@ void StandstillInquiry::judge(std::vector<flight::RecordedRank>&& ranks) {
     if (!with_stacks_)
         return ask(true);
     StandstillNoticed noticed = describe(found, picture);
+    // While a debugger holds a rank, less is seen of it than before.
+    if (!stacks_missing_.empty() && noticed.ranks == named_.ranks)
+        noticed.lines = named_.lines;
+    named_ = noticed;
     if (!std::exchange(is_named_, true))
         report_(noticed);
     if (found.sure || ends)  // a debugger would stop a rank that works

@@ -69,6 +69,7 @@ private:
     int silent_nodes_ = 0;
     std::vector<RankActivity> activities_;
     std::optional<std::chrono::milliseconds> quiet_;  ///< the least of all nodes
+    StandstillNoticed named_;                         ///< the newest
     bool stacks_wanted_ = false;
     std::set<int> stacks_missing_;             ///< ranks whose threads are being written down
     std::optional<StandstillNoticed> ending_;  ///< that ends the generation, when they are

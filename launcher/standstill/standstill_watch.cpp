@@ -18,16 +18,18 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{200};
 constexpr milliseconds kLongestGap{2000};
-constexpr milliseconds kBetweenActivityLooks{1000};
+constexpr milliseconds kBetweenActivityLooks{800}, kBetweenLastLooks{400};
 constexpr milliseconds kTellAgain{5000};
 constexpr std::size_t kLongestText = 200;
 
 }  // namespace
 
 StandstillWatch::StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
-                                 std::optional<milliseconds> told, Ranks ranks, Tell tell)
+                                 std::optional<milliseconds> told, Ranks ranks, Gpus gpus,
+                                 Tell tell)
     : told_(told),
       ranks_(std::move(ranks)),
+      gpus_(std::move(gpus)),
       tell_(std::move(tell)),
       look_timer_(io),
       answer_timer_(io),
@@ -48,7 +50,8 @@ void StandstillWatch::begin_generation(int generation) {
     is_on_ = true;
     if (told_)
         pace_.tell_limit(*told_);
-    signs_ = SignsOfLife(run_dir_, generation, told_);
+    told_of_traffic_ = false;
+    signs_ = SignsOfLife(run_dir_, generation, told_, {.is_ours = has_whole_node(), .gpus = gpus_});
     look();
 }
 
@@ -101,6 +104,8 @@ void StandstillWatch::look() {
                                         .usual = overdue->usual,
                                         .far = overdue->far,
                                         .by_signs = overdue->by_signs});
+            if (overdue->by_signs && signs_.has_strange_traffic())
+                tell_of_strange_traffic();
         }
         was_far_ = overdue->far;
     } else if (is_overdue_) {
@@ -115,15 +120,27 @@ void StandstillWatch::look() {
     });
 }
 
+// They would have been a sign of life on a node that is the job's alone.
+void StandstillWatch::tell_of_strange_traffic() {
+    if (std::exchange(told_of_traffic_, true))
+        return;
+    tell_(control::NodeWarning{
+        "bytes went over this node's network or HCAs, and did not count as a sign of life: the job "
+        "has not all of its CPUs, so they may be another job's"});
+}
+
 void StandstillWatch::asked(const control::AskActivity& ask) {
     asked_ = ask;
     first_looks_.clear();
     for (const auto& rank : ranks_())
         first_looks_.emplace_back(rank, look_at_tree(rank.second));
+    if (ask.request < 0)  // of stragglers; by the answer the driver has told
+        gpus_();
     if (ask.with_stacks)
         for (const auto& rank : ranks_())
             python_.ask(rank.first);
-    answer_timer_.expires_after(kBetweenActivityLooks);
+    // Who is asked for stacks is one that stood still in the looks before.
+    answer_timer_.expires_after(ask.with_stacks ? kBetweenLastLooks : kBetweenActivityLooks);
     answer_timer_.async_wait([this](const std::error_code& error) {
         if (!error)
             answer();
@@ -142,6 +159,7 @@ void StandstillWatch::answer() {
     control::ActivityRead read;
     read.generation = asked_.generation;
     read.request = asked_.request;
+    const std::vector<GpuPace> gpus = asked_.request < 0 ? gpus_() : std::vector<GpuPace>();
     read.quiet = (reports_steps_ ? pace_ : signs_.pace()).quiet(steady_clock::now());
     for (const auto& [rank, first] : first_looks_) {
         const auto& [number, pid] = rank;
@@ -157,6 +175,8 @@ void StandstillWatch::answer() {
             activity.what = process_condition(pid);
         if (activity.doing == Doing::still)
             activity.what = describe_standing(pid);
+        if (const std::string pace = describe_gpu_pace(number, gpus); !pace.empty())
+            activity.what += (activity.what.empty() ? "" : "; it ") + pace;
         if (asked_.with_stacks)
             add_python_place(activity);
         activity.what.resize(std::min(activity.what.size(), kLongestText));
@@ -168,8 +188,14 @@ void StandstillWatch::answer() {
 // Who is stopped has not answered, or did before.
 void StandstillWatch::add_python_place(RankActivity& activity) const {
     const PythonPlace found = python_place(python_.read(activity.rank));
+    if (activity.doing == Doing::still && found.awaits_children)
+        if (std::string child = describe_busy_child(activity.pid); !child.empty())
+            activity.what = std::move(child);
     const bool is_free = activity.doing == Doing::working || activity.doing == Doing::still;
-    if (is_free && !found.collective.empty()) {
+    if (activity.doing == Doing::still && found.in_backward) {
+        activity.doing = Doing::waits;
+        activity.what = "in backward" + (found.place.empty() ? "" : ", called in " + found.place);
+    } else if (is_free && !found.collective.empty()) {
         activity.doing = Doing::waits;
         activity.what =
             "in " + found.collective + (found.place.empty() ? "" : ", called in " + found.place);

@@ -26,11 +26,13 @@ namespace autolaunch::launcher {
 class StandstillWatch {
 public:
     using Ranks = std::function<std::vector<std::pair<int, pid_t>>()>;  ///< that are there
+    using Gpus = std::function<std::vector<GpuPace>()>;                 ///< of those ranks
     using Tell = std::function<void(control::Report&&)>;
 
     /// `told`: a limit by the user's word.
     StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
-                    std::optional<std::chrono::milliseconds> told, Ranks ranks, Tell tell);
+                    std::optional<std::chrono::milliseconds> told, Ranks ranks, Gpus gpus,
+                    Tell tell);
 
     void begin_generation(int generation);
     void note(const Happening& happening);
@@ -48,10 +50,12 @@ public:
 private:
     void look();
     void answer();
+    void tell_of_strange_traffic();
     void add_python_place(RankActivity& activity) const;
 
     const std::optional<std::chrono::milliseconds> told_;
     Ranks ranks_;
+    Gpus gpus_;
     Tell tell_;
     asio::steady_timer look_timer_, answer_timer_;
     const std::filesystem::path run_dir_;
@@ -61,6 +65,7 @@ private:
     RankStacks stacks_;
     int generation_ = 0;
     bool is_on_ = false, reports_steps_ = false, is_overdue_ = false, was_far_ = false;
+    bool told_of_traffic_ = false;
     StepWatch::Moment told_at_{}, looked_at_{};
     control::AskActivity asked_;
     std::vector<std::pair<std::pair<int, pid_t>, ActivityLook>> first_looks_;

@@ -26,11 +26,12 @@ std::string percent(double share) { return std::to_string(std::lround(share * 10
 }  // namespace
 
 StragglerWatch::StragglerWatch(asio::io_context& io, const LaunchPlan& plan, Head& head,
-                               FlightInquiry& flight, Report report)
+                               FlightInquiry& flight, Report report, Lasts lasts)
     : plan_(plan),
       head_(head),
       flight_(flight),
       report_(std::move(report)),
+      lasts_(std::move(lasts)),
       timer_(io),
       answer_timer_(io),
       window_(window_of(plan)) {}
@@ -39,7 +40,7 @@ void StragglerWatch::begin_generation(int generation) {
     stop();
     generation_ = generation;
     book_ = {};
-    is_on_ = plan_.spec.restart.straggler == "warn" && plan_.world_size > 1;
+    is_on_ = plan_.spec.restart.straggler != "off" && plan_.world_size > 1;
     if (is_on_)
         wait();
 }
@@ -49,6 +50,7 @@ void StragglerWatch::stop() {
     timer_.cancel();
     answer_timer_.cancel();
     found_.clear();
+    lasting_.reset();
 }
 
 void StragglerWatch::wait() {
@@ -66,10 +68,14 @@ void StragglerWatch::wait() {
 }
 
 void StragglerWatch::look(const std::vector<flight::RecordedRank>& ranks) {
-    std::vector<Straggler> found = book_.see(ranks);
-    if (found.empty())
+    if (!found_.empty() || lasting_)
+        return;  // the nodes are still asked of the window before
+    found_ = book_.see(ranks);
+    lasting_.reset();
+    if (plan_.spec.restart.straggler == kReplaceStragglers)
+        lasting_ = book_.lasting();
+    if (found_.empty() && !lasting_)
         return;
-    found_ = std::move(found);
     activities_.clear();
     head_.command(control::AskActivity{.generation = generation_, .request = --request_});
     answer_timer_.expires_after(kAnswersIn);
@@ -80,28 +86,46 @@ void StragglerWatch::look(const std::vector<flight::RecordedRank>& ranks) {
 }
 
 void StragglerWatch::heard(const control::ActivityRead& read) {
-    if (read.generation == generation_ && read.request == request_)
-        activities_.insert(activities_.end(), read.ranks.begin(), read.ranks.end());
+    if (read.generation != generation_ || read.request != request_ || !is_on_)
+        return;
+    activities_.insert(activities_.end(), read.ranks.begin(), read.ranks.end());
+    const auto is_told = [this](const Straggler& straggler) {
+        return std::any_of(
+            activities_.begin(), activities_.end(),
+            [&](const RankActivity& activity) { return activity.rank == straggler.rank; });
+    };
+    const bool is_open = !found_.empty() || lasting_;
+    if (is_open && std::all_of(found_.begin(), found_.end(), is_told) &&
+        (!lasting_ || is_told(*lasting_))) {
+        answer_timer_.cancel();
+        say();
+    }
 }
 
 void StragglerWatch::say() {
     StragglersSeen seen;
     for (const Straggler& straggler : std::exchange(found_, {})) {
         seen.ranks.push_back(straggler.rank);
-        if (seen.lines.size() == kMostNamed)
-            continue;
-        std::string line = "rank " + std::to_string(straggler.rank) + " is busy for " +
-                           percent(straggler.busy) + " of the time, the others for " +
-                           percent(straggler.others) + ", and then they wait for it";
-        for (const RankActivity& activity : activities_)
-            if (activity.rank == straggler.rank && !activity.what.empty())
-                line += "; it " + activity.what;
-        seen.lines.push_back(std::move(line));
+        if (seen.lines.size() < kMostNamed)
+            seen.lines.push_back(describe(straggler));
     }
     if (seen.ranks.size() > kMostNamed)
         seen.lines.back() =
             "and " + std::to_string(seen.ranks.size() - kMostNamed + 1) + " other ranks";
-    report_(std::move(seen));
+    if (!seen.ranks.empty())
+        report_(std::move(seen));
+    if (const auto lasting = std::exchange(lasting_, std::nullopt))
+        lasts_(lasting->rank, describe(*lasting));
+}
+
+std::string StragglerWatch::describe(const Straggler& straggler) const {
+    std::string line = "rank " + std::to_string(straggler.rank) + " is busy for " +
+                       percent(straggler.busy) + " of the time, the others for " +
+                       percent(straggler.others) + ", and then they wait for it";
+    for (const RankActivity& activity : activities_)
+        if (activity.rank == straggler.rank && !activity.what.empty())
+            line += "; it " + activity.what;
+    return line;
 }
 
 }  // namespace autolaunch::launcher

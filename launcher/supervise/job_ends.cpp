@@ -70,6 +70,12 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
 void JobSupervisor::settle(const EndRecord& record) {
     ended_by_ = hung_ ? with_processes_left(record) : record;
     next_ = decide_on(*ended_by_);
+    // The ranks were stopped for it alone: where no other node is left by now, they go on there.
+    if (is_replacing() && next_->action != RestartAction::restart && ended_by_->vain.empty()) {
+        report(WarningRaised{ended_by_->node + " is not left out: " + next_->why});
+        next_->action = next_->end.action = RestartAction::restart;
+        next_->end.elsewhere = false;
+    }
     const bool restart = next_->action == RestartAction::restart;
     if (!restart)
         dispatch(JobEvent::no_restart);

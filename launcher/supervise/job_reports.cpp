@@ -206,6 +206,40 @@ void JobSupervisor::on_hang(const StandstillNoticed& found) {
     dispatch(event_of(*ended_by_));
 }
 
+// All ranks are stopped as after a loss, so that those that save on SIGTERM lose no step. A rank
+// that is slow on a second node is slow by what it does.
+void JobSupervisor::on_straggler(int rank, const std::string& what) {
+    if (state_ != JobState::running)
+        return;
+    int node = static_cast<int>(roster_.nodes.size()) - 1;
+    while (node > 0 && (roster_.first_rank(node) > rank || !takes_part(node)))
+        --node;
+    const EndRecord record = judge_straggler(rank, name_of(node), what);
+    const Decision decision = decide_on(record);
+    const auto before = slow_on_.find(rank);
+    std::string why = decision.action == RestartAction::restart ? "" : decision.why;
+    if (before != slow_on_.end() && before->second != name_of(node))
+        why = fmt::format("it was slow on {}, too, so it is its own work, and no node's fault",
+                          before->second);
+    else if (node == roster_.self)
+        why = "that is the head's own node, which must stay";
+    else if (!may_go_on_without(node))
+        why = "no other node is there, and the job needs all it has";
+    if (!why.empty()) {
+        if (not_replaced_.insert(rank).second && why_no_replacement(plan_.spec).empty())
+            report(WarningRaised{fmt::format("rank {} stays on {}, although {}: {}", rank,
+                                             name_of(node), what, why)});
+        return;
+    }
+    slow_on_[rank] = name_of(node);
+    report(WarningRaised{fmt::format("rank {} on {} is replaced (restart {}): {}", rank,
+                                     name_of(node), decision.account, what)});
+    ended_by_ = record;
+    failed_at_ = steady_clock::now();
+    stop_reason_ = fmt::format("another node takes the place of {}", name_of(node));
+    dispatch(JobEvent::rank_failed);
+}
+
 void JobSupervisor::on(int, control::InputSpent&&) { input_spent_ = true; }
 
 // The head's own word counts for one node, as it may have slept itself.

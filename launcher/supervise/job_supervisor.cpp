@@ -70,7 +70,9 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
           io, head_, flight_, hang_limit(plan.spec),
           [this](Happening what) { report(std::move(what)); },
           [this](const StandstillNoticed& found) { on_hang(found); }),
-      stragglers_(io, plan, head_, flight_, [this](Happening what) { report(std::move(what)); }),
+      stragglers_(
+          io, plan, head_, flight_, [this](Happening what) { report(std::move(what)); },
+          [this](int rank, const std::string& what) { on_straggler(rank, what); }),
       generation_number_(first_generation),
       restart_book_(plan),
       warnings_(plan.warnings) {
@@ -86,6 +88,8 @@ void JobSupervisor::start(const JobOrigin& origin) {
     announced.preparation = elapsed_between(origin.began, started_at_);
     announced.requeue = origin.requeue;
     report(std::move(announced));
+    if (const std::string why = why_no_replacement(plan_.spec); !why.empty())
+        report(WarningRaised{"restart.straggler: replace replaces no node: " + why});
     stop_planner_.say_budget();
     start_generation();
 }
@@ -130,6 +134,7 @@ void JobSupervisor::start_generation() {
     ended_by_.reset();
     next_.reset();
     hang_.reset();
+    not_replaced_.clear();
     stacks_.clear();
     store_ = {};  // its port is free before the next one is taken
     flight_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()),
@@ -248,7 +253,8 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
             .can_hurry = by_user && signal == SIGINT});
     if (by_user && !time_limit_in_ && grace < plan_.spec.restart.grace_period)
         report(WarningRaised{shortened_notice(plan_, grace)});
-    if (state_ != JobState::restarting || !missed_node_.empty())  // ranks get other numbers
+    // Where a node goes, ranks get other numbers.
+    if (state_ != JobState::restarting || !missed_node_.empty() || is_replacing())
         return order_stop(by_user, reason, grace);
     head_.command(control::LeaveGeneration{.generation = generation_number_,
                                            .reason = reason,

@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -106,6 +107,8 @@ private:
     void end_generation();
     void report_failure();
     void on_hang(const StandstillNoticed& found);
+    void on_straggler(int rank, const std::string& what);
+    bool is_replacing() const { return ended_by_ && ended_by_->cause == Cause::straggler; }
     void report_hang();
     void report_end();
     void note_end();
@@ -153,17 +156,19 @@ private:
     std::chrono::steady_clock::time_point settled_at_{};      ///< since the newest kill
     std::optional<std::chrono::milliseconds> time_limit_in_;  ///< we stop the job before that
     std::vector<NodeLost> lost_;                              ///< not shown yet
-    std::set<int> gone_;           ///< nodes whose agents are out of reach
-    int unseen_node_ = -1;         ///< whose end the scheduler does not see; -1: none
-    std::set<int> given_up_;       ///< the same, and those that the scheduler has given up
-    std::set<int> left_out_;       ///< nodes that are there, and not fit
-    std::set<int> kept_unfit_;     ///< the same, where the job cannot do without
-    std::set<int> asked_to_stop_;  ///< nodes that have reported a stop signal
-    std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere
-    int who_is_here_ = 0;          ///< its number
-    bool kill_sent_ = false;       ///< in this generation
-    bool awaits_others_ = false;   ///< a rank has failed: whether others do by themselves, is seen
-    bool input_spent_ = false;     ///< what came in on stdin is not there for another one
+    std::set<int> gone_;                  ///< nodes whose agents are out of reach
+    int unseen_node_ = -1;                ///< whose end the scheduler does not see; -1: none
+    std::set<int> given_up_;              ///< the same, and those that the scheduler has given up
+    std::set<int> left_out_;              ///< nodes that are there, and not fit
+    std::set<int> kept_unfit_;            ///< the same, where the job cannot do without
+    std::set<int> asked_to_stop_;         ///< nodes that have reported a stop signal
+    std::set<int> here_;                  ///< nodes that have answered the newest AskWhoIsHere
+    int who_is_here_ = 0;                 ///< its number
+    std::map<int, std::string> slow_on_;  ///< ranks that were replaced, by their node then
+    std::set<int> not_replaced_;          ///< of this generation: why was said
+    bool kill_sent_ = false;              ///< in this generation
+    bool awaits_others_ = false;  ///< a rank has failed: whether others do by themselves, is seen
+    bool input_spent_ = false;    ///< what came in on stdin is not there for another one
     NodeWarnings warnings_;
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
     std::optional<std::int64_t> checkpoint_step_;

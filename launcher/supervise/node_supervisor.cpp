@@ -69,6 +69,7 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
           [this](const std::string& text) { report(WarningRaised{text}); }),
       standstill_(
           node.io, node.plan.run_dir, told_limit(node.plan.spec), [this] { return ranks_there(); },
+          [this] { return generation_ ? generation_->gpu_paces() : std::vector<GpuPace>(); },
           [this](control::Report&& told) { node_.member.report(std::move(told)); }),
       grace_(node.plan.spec.restart.grace_period) {
     if (keeper_gone)

@@ -130,6 +130,21 @@ public:
         return all;
     }
 
+    std::vector<NvmlGauge> gauges(const std::vector<std::string>& bdfs) override {
+        std::vector<NvmlGauge> gauges;
+        for (const Followed& gpu : find(bdfs)) {
+            NvmlGauge gauge{.bdf = gpu.bdf, .nvlink_bytes = nvlink_bytes(gpu.handle)};
+            unsigned long long reasons = 0;
+            if (library_->call({"nvmlDeviceGetCurrentClocksEventReasons",
+                                "nvmlDeviceGetCurrentClocksThrottleReasons"},
+                               gpu.handle, &reasons) == kSuccess)
+                gauge.slowed_reasons =
+                    reasons & (kSoftwareThermal | kHardwareThermal | kPowerBrake);
+            gauges.push_back(std::move(gauge));
+        }
+        return gauges;
+    }
+
     std::string follow_events(const std::vector<std::string>& bdfs, std::chrono::milliseconds pause,
                               const std::function<bool(const NvmlEvent&)>& on_event) override {
         std::vector<Followed> gpus = find(bdfs);
@@ -183,6 +198,26 @@ private:
                 found.push_back({handle, to_bdf(pci)});
         }
         return found;
+    }
+
+    std::optional<std::uint64_t> nvlink_bytes(Device handle) const {
+        constexpr std::uint64_t kKiB = 1024;
+        std::array<FieldValue, 4> fields{};
+        constexpr std::array<unsigned, 4> kNames = {kFieldDataSent, kFieldDataReceived,
+                                                    kFieldBytesSent, kFieldBytesReceived};
+        for (std::size_t at = 0; at < fields.size(); ++at)
+            fields[at].field = kNames[at], fields[at].scope = kAllLinks;
+        const int count = fields.size();
+        if (library_->call({"nvmlDeviceGetFieldValues"}, handle, count, fields.data()) != kSuccess)
+            return std::nullopt;
+        // A GPU tells one of the two pairs, or both.
+        std::optional<std::uint64_t> in_kib, in_bytes;
+        for (const FieldValue& field : fields)
+            if (field.result == kSuccess && field.field <= kFieldDataReceived)
+                in_kib = in_kib.value_or(0) + to_number(field) * kKiB;
+            else if (field.result == kSuccess)
+                in_bytes = in_bytes.value_or(0) + to_number(field);
+        return in_bytes ? in_bytes : in_kib;
     }
 
     // A GPU without ECC has no such events, and takes a registration of all or of none.

@@ -69,6 +69,16 @@ struct NvmlEvent {
     bool operator==(const NvmlEvent&) const = default;
 };
 
+/// What moves and hampers a GPU.
+struct NvmlGauge {
+    std::string bdf;
+    /// Sent and received over its NVLinks since the driver was loaded; nothing: not told.
+    std::optional<std::uint64_t> nvlink_bytes = {};
+    /// NVML's clock event reasons, those alone that cooling and power supply have.
+    std::uint64_t slowed_reasons = 0;
+    bool operator==(const NvmlGauge&) const = default;
+};
+
 /// NVIDIA's management library, loaded with dlopen when it is asked for; it makes no CUDA context.
 /// Loading takes tens of milliseconds, or seconds without the persistence daemon: never in the way
 /// of a launch that does not need it.
@@ -92,6 +102,8 @@ public:
     };
     /// All GPUs of the machine or the container, by PCI address.
     virtual std::vector<NvmlDevice> devices(const Wanted& wanted) = 0;
+    /// Of the GPUs at these addresses that the driver knows.
+    virtual std::vector<NvmlGauge> gauges(const std::vector<std::string>& bdfs) = 0;
     /// Tells what happens to the GPUs at these addresses from now on, until `on_event` returns
     /// false. `pause`: how often it is looked for what the driver has no events for. Returns why it
     /// cannot be told; empty: `on_event` ended it.

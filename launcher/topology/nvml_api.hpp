@@ -85,6 +85,11 @@ static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value) == 32);
 // unsigned short NVLink 5 (Blackwell) tells its errors by fields: packets received with errors, and
 // links that went into recovery.
 constexpr unsigned kFieldReceiveErrors = 208, kFieldRecoveryEvents = 215;
+// Bytes over all NVLinks of a GPU since the driver was loaded: in KiB before NVLink 5, and in bytes
+// with it; `scope` is a link, or kAllLinks.
+constexpr unsigned kFieldDataSent = 138, kFieldDataReceived = 139, kFieldBytesSent = 202,
+                   kFieldBytesReceived = 204;
+constexpr unsigned kAllLinks = ~0u;
 
 using EventSet = struct EventSetHandle*;
 

@@ -21,7 +21,7 @@ eventually "the answer" says err.log "all of it: "
 contains "who waits" err.log "ranks 0-2 wait in all_reduce #4 (1 MiB, h.0 gradients) for "
 contains "who does not" err.log "rank 3 has not entered it: it was last in all_gather #3 (16 B, warm-up), until "
 file=$(sed -n 's/.*all of it: //p' err.log)
-grep -q '"format": "autolaunch flight 1"' "$file" || fail "no such file: $file"
+grep -q '"format": "autolaunch flight 2"' "$file" || fail "no such file: $file"
 contains "the file" "$file" '"reason": "SIGUSR2"'
 contains "the event" run/events.jsonl '"event":"flight"'
 kill -0 $job || fail "the job ended"

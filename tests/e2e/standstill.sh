@@ -37,6 +37,16 @@ launch short train
 for kind in reads child kernel skips deadlock; do launch $kind $kind -c ended.yaml restart.max_restarts=0; done
 printf 'trainer: {command: [x]}\nmonitoring: {interval_seconds: 1}\n' >soon.yaml
 launch slow slow -c soon.yaml
+# An ordinary user, whose debugger may trace what descends from it, and what allows it to (Yama's ptrace_scope=1).
+scope=$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo "none: this kernel has no Yama")
+if [ "$(id -u)" -eq 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$AUTOLAUNCH" -a -x "$ranks"; then
+    mkdir user user/runtime && chown -R 65534:65534 user && chmod 711 "$work" && chmod 700 user/runtime
+    (cd user && XDG_RUNTIME_DIR=$work/user/runtime HOME=$work/user exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+        "$AUTOLAUNCH" --nproc-per-node 2 --log-dir run -c "$work/ended.yaml" restart.max_restarts=0 -- "$ranks" reads "$work/user/go" >out.log 2>user.log </dev/null) &
+    job[user]=$!
+else
+    echo "not tried: stacks as an ordinary user, for this test is not root's, or others may not execute what it built"
+fi
 # Ranks that report nothing: they print, and then spin.
 "$AUTOLAUNCH" -n 2 -c ended.yaml restart.max_restarts=0 --log-dir mute -- \
     sh -c 'for i in 1 2 3 4; do echo $i; sleep 0.3; done; while :; do :; done' >mute.out.log 2>mute.log </dev/null &
@@ -101,6 +111,14 @@ expect "exit code of a skipped collective, which the library notices" 1 $?
 contains "who skipped it" skips.log "✗ rank 2 has not entered all_reduce #14 (16 KiB, gradients), and rank "
 contains "a deadlock" deadlock.log "a deadlock of two communicators: "
 
+if [ -n "${job[user]:-}" ]; then
+    wait "${job[user]}"
+    expect "exit code of an ordinary user's job" 124 $?
+    contains "what the user's rank does" user/user.log "rank 1 (pid $(pid_of user/run 1)) reads $work/user/go.pipe"
+    if command -v eu-stack >/dev/null || command -v gdb >/dev/null; then
+        contains "the stack of the user's rank (ptrace_scope $scope)" user/run/generation-0/stacks-rank-1.txt "stand"
+    fi
+fi
 wait "${job[mute]}"
 expect "exit code of ranks that show no sign of life" 124 $?
 contains "what they do not" mute.log "and the job stands still: nothing was printed, read, written or sent for "

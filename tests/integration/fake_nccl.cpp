@@ -424,6 +424,13 @@ bool reduce_part(ncclComm& comm, const std::vector<std::byte>& own, std::size_t 
 ncclComm* make_comm(std::string name, int rank, int size, const ncclConfig_t* config,
                     bool parent_blocking) {
     auto* comm = new ncclComm;
+    // Of a GPU that is broken nobody ends them: that is no leak.
+    static std::mutex mutex;
+    static auto* const all = new std::vector<ncclComm*>;
+    {
+        const std::lock_guard lock(mutex);
+        all->push_back(comm);
+    }
     comm->name = std::move(name);
     comm->rank = rank;
     comm->size = size;

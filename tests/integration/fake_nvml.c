@@ -28,6 +28,7 @@
  *   link 0000:18:00.0 gpu 5          an active NVLink: other end's address (- where hidden), gpu or switch, errors
  *   link5 - switch 5                 the same of NVLink 5: the errors are told by fields
  *   event 8 79                       an event of this type (8: Xid, 2: double-bit ECC), and its data; each is told once
+ *   traffic K 100 50 7               NVLink: sent, received, and what each question adds; K: KiB, B: bytes, as of NVLink 5
  *   no_ecc_events                    registering for another type than 8 fails
  *   falls_off                        its clocks answer that the GPU is lost
  */
@@ -61,6 +62,8 @@ typedef struct Gpu {
     unsigned remap[2], pcie[4], mode;
     unsigned long long ecc, clocks;
     int event_count, no_ecc_events, falls_off;
+    char traffic_unit;
+    unsigned long long traffic[2], traffic_step;
     unsigned long long registered, events[MOST_EVENTS][2];
     int part_count, link_count;
     Part parts[MOST_PARTS];
@@ -114,6 +117,8 @@ static void read_gpu_line(Gpu* gpu, const char* line) {
     if (sscanf(line, "clocks %llu", &gpu->clocks) == 1) gpu->has_clocks = 1;
     if (sscanf(line, "pcie %u %u %u %u", &gpu->pcie[0], &gpu->pcie[1], &gpu->pcie[2], &gpu->pcie[3]) == 4)
         gpu->has_pcie = 1;
+    sscanf(line, "traffic %c %llu %llu %llu", &gpu->traffic_unit, &gpu->traffic[0], &gpu->traffic[1],
+           &gpu->traffic_step);
     if (strcmp(line, "no_ecc_events") == 0) gpu->no_ecc_events = 1;
     if (strcmp(line, "falls_off") == 0) gpu->falls_off = 1;
     if (gpu->event_count < MOST_EVENTS &&
@@ -433,9 +438,24 @@ typedef struct {
     int type, result;
     unsigned long long value;
 } FieldValue;
+/* 138, 139: KiB sent and received; 202, 204 the same in bytes, of NVLink 5. */
+static int traffic_field(const Gpu* gpu, unsigned field) {
+    if (gpu->traffic_unit == 'K' && (field == 138 || field == 139)) return (int)field - 138;
+    if (gpu->traffic_unit == 'B' && (field == 202 || field == 204)) return field == 204;
+    return -1;
+}
 EXPORT int nvmlDeviceGetFieldValues(void* device, int count, FieldValue* fields) {
     NEED(as_gpu(device));
     for (int i = 0; i < count; ++i) {
+        Gpu* gpu = as_gpu(device);
+        const int traffic = fields[i].scope == 0xffffffffu ? traffic_field(gpu, fields[i].field) : -1;
+        if (traffic >= 0) {
+            fields[i].result = SUCCESS;
+            fields[i].type = 3;
+            fields[i].value = gpu->traffic[traffic];
+            gpu->traffic[traffic] += gpu->traffic_step;
+            continue;
+        }
         const Link* found = find_link(device, fields[i].scope);
         fields[i].result = found && found->is_nvlink5 && fields[i].field == 208 ? SUCCESS : NOT_SUPPORTED;
         fields[i].type = 3;

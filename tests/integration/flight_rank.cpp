@@ -13,8 +13,11 @@
 //     flight_rank kernel GO      … the same, but in the kernel, where no signal wakes it
 //     flight_rank skips GO       … the same, but it leaves the collective out, and is done
 //     flight_rank deadlock GO    … the same, but each waits for the other in a communicator of its
-//     own flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be
+//     own
+//     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be
 //     on several nodes
+//     flight_rank pace GO        … in the same way it takes steps until GO or SIGTERM; for those on
+//     machines that the file GO.slow names, the others wait
 #include "flight/flight_recorder.hpp"
 #include "session/agent_line.hpp"
 
@@ -33,6 +36,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +75,54 @@ void pretend(const Session& session, const std::string& go) {
     line.announce(session::Message{"recording"});  // it follows the recorder
     wait_for(go);
     ring.end(entry, false);
+}
+
+volatile std::sig_atomic_t asked_to_stop = 0;
+
+std::string machine() {
+    char here[256] = {};
+    ::gethostname(here, sizeof here - 1);
+    return here;
+}
+
+bool is_slow_here(const std::string& file) {
+    const std::string here = machine();
+    std::ifstream names(file);
+    for (std::string name; names >> name;)
+        if (name == here)
+            return true;
+    return false;
+}
+
+void pace(Session& session, const std::string& go) {
+    const RankInfo& info = session.info();
+    std::signal(SIGTERM, [](int) { asked_to_stop = 1; });
+    std::printf("on %s\n", machine().c_str());
+    std::fflush(stdout);
+    session::Hello hello;
+    hello.rank = info.rank;
+    hello.local_rank = info.local_rank;
+    hello.generation = info.generation;
+    hello.pid = static_cast<int>(::getpid());
+    session::AgentLine line(std::getenv("AUTOLAUNCH_SOCKET"), hello, 10s);
+    const auto recorder = FlightRecorder::create(info.rank, info.generation);
+    line.announce(session::Recorder{1}, UniqueFd(::dup(recorder->file().get())));
+    FlightRing ring(recorder, "world", info.rank, info.world_size, "shm");
+    const auto end = std::chrono::steady_clock::now() + 3 * kLongestLife;
+    for (int step = 0; std::chrono::steady_clock::now() < end; ++step) {
+        const bool slow = is_slow_here(go + ".slow");
+        std::this_thread::sleep_for(slow ? 95ms : 50ms);
+        auto entry = ring.enqueue({.kind = flight::Kind::all_reduce, .bytes = 1024}, true);
+        std::this_thread::sleep_for(slow ? 5ms : 50ms);
+        ring.end(entry, false);
+        StepReport report;
+        report.step = step;
+        session.report_step(report);
+        if (asked_to_stop != 0 || std::filesystem::exists(go)) {
+            std::printf("saved step %d\n", step);
+            return;
+        }
+    }
 }
 
 void compute_until(const std::string& file) {
@@ -170,6 +222,8 @@ int main(int argc, char** argv) {
         Session session = Session::from_environment();
         if (mode == "pretend") {
             pretend(session, argv[2]);
+        } else if (mode == "pace") {
+            pace(session, argv[2]);
         } else if (mode == "late" || mode == "die" || mode == "timeout") {
             meet(session, mode, argv[2]);
         } else {

@@ -51,8 +51,12 @@ bool is_due(const Options& options, const char* what, const al::Session& session
 }
 
 void misbehave(const Options& options, const al::Session& session, std::int64_t step) {
-    if (is_due(options, "die", session, step))
+    if (is_due(options, "die", session, step)) {
+        // Others that are to misbehave in this step have come to it by then, on a busy machine too.
+        if (options.given.contains("broken") || options.given.contains("holds"))
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
         ::kill(::getpid(), SIGKILL);
+    }
     if (is_due(options, "sleeps", session, step))
         std::this_thread::sleep_for(std::chrono::minutes(2));
     if (is_due(options, "broken", session, step))

@@ -33,6 +33,7 @@
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
+using namespace std::chrono_literals;
 using namespace std::string_literals;
 
 namespace {
@@ -264,6 +265,14 @@ TEST_CASE("a node tells its pressure, its throttling and its HCAs' counters") {
     CHECK(describe_throttling(7, root, root) ==
           "cgroup /job: its CPU quota was used up in 40 of 100 periods, 2.5 s\n");
     CHECK(describe_throttling(8, root, root).empty());
+    CHECK(throttled_time(7, root, root) == 2500ms);  // the one above
+    CHECK(throttled_time(8, root, root) == 0ms);
+    std::filesystem::create_directories(root / "9");
+    std::filesystem::create_directories(root / "fs/cgroup/cpu,cpuacct/a");
+    write_file(root / "9/cgroup", "5:memory:/b\n4:cpu,cpuacct:/a\n0::/\n");
+    write_file(root / "fs/cgroup/cpu,cpuacct/a/cpu.stat",
+               "nr_periods 9\nnr_throttled 2\nthrottled_time 80000000\n");
+    CHECK(throttled_time(9, root, root) == 80ms);  // version 1, in ns
 
     const std::filesystem::path port = root / "class/infiniband/mlx5_0/ports/1";
     std::filesystem::create_directories(port / "counters");
@@ -277,6 +286,7 @@ TEST_CASE("a node tells its pressure, its throttling and its HCAs' counters") {
         return read_hca_counters(root);
     };
     const HcaCounters before = write("10\n", "5\n");
+    CHECK(hca_bytes(before) == 4 * (10 + 100));
     CHECK(describe_hcas(before, write("1010\n", "8\n"), 0.5) ==
           "mlx5_0 port 1: 4000 bytes sent, 0 received in 0.5 s, link_downed 1, out_of_sequence 8 "
           "(3 of them now)\n");

@@ -4,6 +4,7 @@
 #include "topology/nvml.hpp"
 #include "base/hash.hpp"
 #include "placement_watch/gpu_events.hpp"
+#include "placement_watch/gpu_gauges.hpp"
 #include "processes.hpp"
 
 #include <doctest/doctest.h>
@@ -318,4 +319,33 @@ TEST_CASE("a process listens for a generation, and what it has heard is kept by 
     CHECK(events.of("0000:18:00.0").empty());
     CHECK(GpuEvents({}).pid() == -1);
     CHECK(decode_gpu_events("0 79 x\n1\n9 1 x\n0 -1 x\n0 79").size() == 1);
+}
+
+TEST_CASE("a process reads what moves over NVLink and what slows a GPU down, again and again") {
+    const std::string gpus =
+        "gpu 0000:17:00.0 GPU-a NVIDIA H100\nclocks 72\ntraffic K 100 50 7\n"
+        "gpu 0000:18:00.0 GPU-b NVIDIA B200\ntraffic B 4096 1024 5\n"
+        "gpu 0000:81:00.0 GPU-c NVIDIA L4\n";
+    const FakeMachine machine(gpus);
+    REQUIRE_MESSAGE(machine.nvml, machine.why);
+    const auto once = machine.nvml->gauges({"0000:17:00.0", "0000:18:00.0", "0000:81:00.0"});
+    REQUIRE(once.size() == 3);
+    CHECK(once[0] == NvmlGauge{"0000:17:00.0", 150 * 1024, 0x40});  // 0x8 is nobody's trouble
+    CHECK(once[1] == NvmlGauge{"0000:18:00.0", 5120, 0});
+    CHECK(once[2] == NvmlGauge{"0000:81:00.0", {}, 0});  // it has no NVLink
+    CHECK(machine.nvml->gauges({"0000:99:00.0"}).empty());
+
+    GpuGauges gauges({"0000:17:00.0", "0000:81:00.0"},
+                     {.pause = std::chrono::milliseconds(5), .library = kNew});
+    REQUIRE(gauges.pid() > 0);
+    CHECK(testing::eventually([&] { return gauges.newest().size() == 2; }));
+    const auto before = gauges.newest().at(0).nvlink_bytes;
+    CHECK(testing::eventually([&] { return gauges.newest().at(0).nvlink_bytes > before; }));
+    CHECK(gauges.newest().size() == 2);
+    CHECK(GpuGauges({}).pid() == -1);
+    CHECK(GpuGauges({"0000:17:00.0"}, {.library = "/no/such.so"}).newest().empty());
+    CHECK(decode_gpu_gauges("a 1 2\nb - 0\nc -1 0\nd 1\ne 1 x\nf 1 2") ==
+          std::vector<NvmlGauge>{{"a", 1, 2}, {"b", {}, 0}});
+    for (const NvmlGauge& gauge : once)
+        CHECK(decode_gpu_gauges(encode_gpu_gauge(gauge)) == std::vector{gauge});
 }

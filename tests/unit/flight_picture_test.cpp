@@ -1,19 +1,26 @@
 // What is concluded from many ranks' flight recorders: made-up rings, and what a person is told of
 // them.
 #include "flight_view/flight_picture.hpp"
+#include "control/control_message.hpp"
 #include "flight/flight_recorder.hpp"
 #include "flight_view/flight_json.hpp"
 #include "flight_view/flight_lines.hpp"
 #include "flight_view/last_call.hpp"
 #include "flight_view/rank_recorders.hpp"
 #include "flight_view/stragglers.hpp"
+#include "sanitized.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
+#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 using namespace autolaunch;
@@ -356,10 +363,45 @@ TEST_CASE("who waits least, three times in a row, is the one that the others wai
     for (int look = StragglerBook::kLooks; look < StragglerBook::kSilence; ++look)
         told += static_cast<int>(book.see(ranks).size());
     CHECK(told == 0);
+    // What lasts is another thing than what is told of: rank 2 has been slow for 30 looks.
+    REQUIRE(book.lasting());
+    CHECK(book.lasting()->rank == 2);
     // Calls that overlap count once, and unfinished ones until now.
     auto two = stepping(0, 40);
     two.groups.push_back(two.groups[0]);
     CHECK(share_in_calls(two).value() == doctest::Approx(0.4));
+}
+
+TEST_CASE("a rank is replaced for what lasts, not for what comes and goes") {
+    const auto waiting = [](int rank, std::int64_t waits) {
+        std::vector<flight::RecordedCall> calls;
+        for (std::int64_t step = 20; step > 0; --step) {
+            auto one =
+                call(Kind::all_reduce, static_cast<std::uint64_t>(21 - step), State::finished, 0);
+            one.enqueued_us = step * 100'000;
+            one.finished_us = one.enqueued_us - waits * 1000;
+            calls.push_back(one);
+        }
+        return rank_in(rank, {group(rank, 3, calls)});
+    };
+    // Of 100 ms, the others wait for 40.
+    const auto look = [&](StragglerBook& book, std::int64_t waits) {
+        book.see({waiting(0, 40), waiting(1, 40), waiting(2, waits)});
+        return book.lasting().has_value();
+    };
+    StragglerBook book;
+    for (int slow = 1; slow < StragglerBook::kLooksThatLast; ++slow)
+        CHECK_FALSE(look(book, 2));
+    CHECK(look(book, 2));
+    CHECK_FALSE(look(book, 28));  // neither far nor near: not now, and not forgotten
+    CHECK(look(book, 2));
+    CHECK_FALSE(look(book, 38));  // near: all begins anew
+    for (int slow = 1; slow < StragglerBook::kLooksThatLast; ++slow)
+        CHECK_FALSE(look(book, 2));
+    CHECK(look(book, 2));
+    StragglerBook flapping;  // every other look
+    for (int at = 0; at < 100; ++at)
+        CHECK_FALSE(look(flapping, at % 2 == 0 ? 2 : 38));
 }
 
 TEST_CASE("two communicators of which each waits for the other") {
@@ -397,7 +439,12 @@ TEST_CASE("a thousand ranks: few lines, short ones") {
     CHECK(lines[1].find("have not entered it: e.g. rank 0 was last in all_gather #411") !=
           std::string::npos);
     const auto json = nlohmann::json::parse(flight_json(picture, lines, 2, "SIGUSR2", {}));
-    CHECK(json.at("groups").at(0).at("members").size() == 1000);
+    // Those alike are written once.
+    CHECK(json.at("groups").at(0).at("members").empty());
+    const auto& folded = json.at("groups").at(0).at("folded");
+    REQUIRE(folded.size() == 2);
+    CHECK(folded[0].at("count") == 500);
+    CHECK(folded[1].at("count") == 500);
     CHECK(json.at("groups").at(0).at("behind").size() == 500);
 }
 
@@ -413,10 +460,122 @@ TEST_CASE(
     const Lines lines = flight_lines(picture, 6);
     CHECK(lines == Lines{"ranks 0-19999 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s"});
     const auto json = nlohmann::json::parse(flight_json(picture, lines, 0, "SIGUSR2", {}));
-    const auto& kept = json.at("groups").at(0).at("members").at(7).at("calls");
-    CHECK(kept.size() == 4);
+    const auto& folded = json.at("groups").at(0).at("folded");
+    REQUIRE(folded.size() == 1);
+    CHECK(folded[0].at("ranks") == "0-19999");
+    CHECK(folded[0].at("in") == 412);
+    CHECK(folded[0].at("in_for_seconds") == nlohmann::json{31.0, 31.0});
+    const auto& kept = folded[0].at("calls");
+    CHECK(kept.size() == 17);
     CHECK(kept.at(0).at("sequence") == 412);
-    CHECK(kept.at(3).at("sequence") == 439);
+    CHECK(kept.at(16).at("sequence") == 439);
+}
+
+TEST_CASE("ranks of which each did something else: the file does not grow without bounds") {
+    std::vector<flight::RecordedRank> ranks;
+    for (int rank = 0; rank < 4096; ++rank) {
+        std::vector<flight::RecordedCall> calls;
+        for (std::uint64_t sequence = 1; sequence <= 32; ++sequence)
+            calls.push_back(call(Kind::all_gather, sequence, State::finished, 30,
+                                 static_cast<std::uint64_t>(rank) + 1));
+        ranks.push_back(rank_in(rank, {group(rank, 4096, calls)}));
+    }
+    const FlightPicture picture = draw_flight_picture(ranks);
+    const std::string text = flight_json(picture, {}, 0, "SIGUSR2", {});
+    MESSAGE("4096 ranks, none alike: " << text.size() << " bytes");
+    CHECK(text.size() < 10 << 20);
+    const auto json = nlohmann::json::parse(text);
+    const auto& members = json.at("groups").at(0).at("members");
+    REQUIRE(members.size() == 4096);
+    CHECK(members[0].at("calls").size() == 16);
+    CHECK(members[4095].at("calls_left_out") == true);
+}
+
+namespace {
+
+// As 4,096 ranks of a job that stands still have written it: every rank is in the world, in one
+// group of eight and in one of 512, and rank 1234 has not come to the newest all_reduce.
+flight::RecordedRank recorded_by(int rank, int size) {
+    constexpr int kSteps = 100;
+    const auto recorder = FlightRecorder::create(rank, 0);
+    const int eight = rank / 8, row = rank % 8;
+    FlightRing world(recorder, "world", rank, size, "nccl"),
+        node(recorder, "world/0." + std::to_string(eight), row, 8, "nccl"),
+        rows(recorder, "world/1." + std::to_string(row), eight, size / 8, "nccl");
+    for (int step = 0; step <= kSteps; ++step) {
+        for (FlightRing* ring : {&node, &rows}) {
+            ring->set_label("h." + std::to_string(step % 12) + " parameters");
+            auto entry = ring->enqueue({.kind = Kind::all_gather, .bytes = 1 << 20}, true);
+            ring->end(entry, false);
+        }
+        if (step == kSteps && rank == 1234)
+            break;
+        world.set_label("gradients");
+        auto entry = world.enqueue({.kind = Kind::all_reduce, .bytes = 4 << 20}, true);
+        if (step < kSteps)
+            world.end(entry, false);
+    }
+    RankRecorders recorders;
+    const int copy = ::fcntl(recorder->file().get(), F_DUPFD_CLOEXEC, 0);
+    recorders.take(rank, std::make_shared<UniqueFd>(copy));
+    return recorders.read(rank, false);
+}
+
+// Of this process's CPU: others may share the machine.
+double seconds_since(std::clock_t begun) {
+    return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+}
+
+}  // namespace
+
+// Recorders, the agents' reading, the messages to the head, its picture and its file: all the real
+// code, but for the network.
+TEST_CASE("the recorders of 4096 ranks: who is missing, in a small file and in seconds") {
+    const int ranks = trials(4096);
+    std::vector<flight::RecordedRank> heard;
+    double reading = 0, head = 0;
+    std::size_t bytes = 0;
+    for (int first = 0; first < ranks; first += static_cast<int>(control::kFlightRanks)) {
+        control::FlightRead part{.generation = 0, .request = 1, .more = true, .ranks = {}};
+        const int end = std::min(ranks, first + static_cast<int>(control::kFlightRanks));
+        auto begun = std::clock();
+        for (int rank = first; rank < end; ++rank)
+            part.ranks.push_back(recorded_by(rank, ranks));
+        reading += seconds_since(begun);
+        const std::string frame = control::encode(control::Report{std::move(part)});
+        begun = std::clock();
+        bytes += frame.size();
+        control::MessageReader reader(64 << 20);
+        reader.feed(frame);
+        auto report = std::get<control::Report>(reader.next().value());
+        auto& read = std::get<control::FlightRead>(report);
+        std::move(read.ranks.begin(), read.ranks.end(), std::back_inserter(heard));
+        head += seconds_since(begun);
+    }
+    REQUIRE(heard.size() == static_cast<std::size_t>(ranks));
+    const auto begun = std::clock();
+    drop_impossible_calls(heard);
+    const FlightPicture picture = draw_flight_picture(heard);
+    const Lines lines = flight_lines(picture, 6);
+    const std::string text = flight_json(picture, lines, 0, "no step", {});
+    head += seconds_since(begun);
+    MESSAGE(ranks << " ranks: written and read in " << reading << " s of CPU, " << bytes
+                  << " bytes to the head, there " << head << " s, a file of " << text.size()
+                  << " bytes");
+    const int missing = ranks > 1234 ? 1234 : -1;
+    if (missing >= 0) {
+        REQUIRE(lines.size() >= 2);
+        CHECK(lines[0].find("wait in all_reduce #101 (4 MiB, gradients)") != std::string::npos);
+        CHECK(lines[1].starts_with("rank 1234 has not entered it: it was last in "));
+    }
+    CHECK(text.size() < 10 << 20);
+    CHECK(head < 10);
+    const auto json = nlohmann::json::parse(text);
+    const auto& world = json.at("groups").at(0);
+    REQUIRE(world.at("name") == "world");
+    REQUIRE(world.at("folded").size() == 1);  // all but the one
+    CHECK(world.at("folded")[0].at("count") == ranks - (missing >= 0 ? 1 : 0));
+    CHECK(world.at("members").size() == (missing >= 0 ? 1 : 0));
 }
 
 TEST_CASE("the file says what the lines say, and all else") {
@@ -425,7 +584,7 @@ TEST_CASE("the file says what the lines say, and all else") {
     const FlightPicture picture = draw_flight_picture(ranks);
     const auto json =
         nlohmann::json::parse(flight_json(picture, {"a line"}, 2, "rank 1 failed", {}));
-    CHECK(json.at("format") == "autolaunch flight 1");
+    CHECK(json.at("format") == "autolaunch flight 2");
     CHECK(json.at("generation") == 2);
     CHECK(json.at("reason") == "rank 1 failed");
     CHECK(json.at("lines").at(0) == "a line");

@@ -151,6 +151,53 @@ TEST_CASE("restart_elsewhere leaves the node out, where others suffice") {
     CHECK(unfit_nodes(history).at("a") == "restart_elsewhere, for gpu");
 }
 
+TEST_CASE("a straggler's node is left out where that was asked for, three times in six hours") {
+    JobSpec spec;
+    spec.resources.nodes = 2;
+    Situation situation;
+    situation.record.cause = Cause::straggler;
+    situation.record.node = "b";
+    situation.others_suffice = true;
+    situation.now = std::chrono::system_clock::time_point(1000h);
+    CHECK_FALSE(restarts(decide(spec.restart, {}, situation)));
+    CHECK(describe_straggler_policy(spec) ==
+          "a rank for which the others wait: told of (restart.straggler: warn)");
+    CHECK(why_no_replacement(spec).empty());
+    spec.restart.straggler = "replace";  // without any restart of failures
+    CHECK(describe_straggler_policy(spec).find("not replaced: every node is needed") !=
+          std::string::npos);
+    CHECK_FALSE(why_no_replacement(spec).empty());
+    spec.resources.spare_nodes = 1;
+    CHECK(why_no_replacement(spec).empty());
+    CHECK(describe_straggler_policy(spec) ==
+          "a rank for which the others wait: told of; where it lasts, its node is left out, 3 "
+          "times in 6 h at most");
+    RestartHistory history{.run_id = "1", .ends = {}};
+    for (const bool torchruns : {false, true}) {
+        spec.restart.as_torchrun = torchruns;
+        history.ends.clear();
+        for (int times = 1; times <= 3; ++times) {
+            const Decision decision = decide(spec.restart, history, situation);
+            REQUIRE(restarts(decision));
+            CHECK_FALSE(decision.counted);
+            CHECK(decision.delay == 0ms);
+            CHECK(decision.account == "for straggler, " + std::to_string(times) + " of 3 in 6 h");
+            history.ends.push_back(decision.end);
+        }
+        CHECK(decide(spec.restart, history, situation).why ==
+              "3 restarts for straggler in 6 h are used up");
+    }
+    CHECK(*restart_history_from(to_json(history)) == history);
+    CHECK(unfit_nodes(history).at("b") ==
+          "the others waited for its ranks (restart.straggler: replace)");
+    situation.others_suffice = false;
+    CHECK(decide(spec.restart, {}, situation).why == "no other node is there to restart on");
+    spec.resources.total_ranks = 8;
+    CHECK(why_no_replacement(spec).find("-np") != std::string::npos);
+    spec.restart.straggler = "off";
+    CHECK(describe_straggler_policy(spec).find("not told of") != std::string::npos);
+}
+
 TEST_CASE("a node where the machine fails twice is unfit") {
     RestartHistory history;
     const auto add = [&history](Cause cause, const char* node) {
@@ -286,6 +333,8 @@ TEST_CASE("the policy as a table names each cause once") {
     CHECK(table.find("  restart  storage, gpu · 3 in 6 h · after 10 s, then x 2\n") !=
           std::string::npos);
     for (const Cause cause : all_causes()) {
+        if (cause == Cause::straggler)
+            continue;  // no failure
         const std::string name(name_of(cause));
         CAPTURE(name);
         const auto at = table.find(name);

@@ -172,8 +172,40 @@ TEST_CASE("work is CPU time and bytes; a watchdog's glances are none") {
     CHECK(compare_looks(first, scarce, 'R').what ==
           "was throttled by its cgroup for 7 % of the time, and waited for a CPU for 40 % of it: "
           "others compute on its cores");
+    // Pages that were not in memory, and files that were not in the page cache.
+    auto faults = after(900, 0);
+    faults.major_faults = 49;
+    faults.disk_bytes = (4 << 20) - 1;
+    CHECK(compare_looks(first, faults, 'R').what.empty());
+    faults.major_faults = 300;
+    CHECK(compare_looks(first, faults, 'R').what ==
+          "waited for 300 pages a second that were not in memory (major faults)");
+    faults.disk_bytes = 40 << 20;
+    CHECK(compare_looks(first, faults, 'R').what ==
+          "waited for 300 pages a second that were not in memory (major faults), and read 40 MiB a "
+          "second from disk, not from the page cache");
     // A child ended between the looks, and took its time along.
     CHECK(compare_looks(after(900, 1 << 20), first, 'S').cpu_percent == 0);
+}
+
+TEST_CASE("a GPU that is slowed down, or has fewer lanes than its peers, tells why a rank lags") {
+    std::vector<GpuPace> gpus{{.rank = 4, .link_width = 16}, {.rank = 5, .link_width = 16}};
+    CHECK(describe_gpu_pace(4, gpus).empty());
+    CHECK(describe_gpu_pace(9, gpus).empty());  // it has none
+    gpus[0].link_width = 4;
+    CHECK(describe_gpu_pace(4, gpus) == "has a GPU with 4 PCIe lanes, others have 16");
+    CHECK(describe_gpu_pace(5, gpus).empty());
+    gpus[0].slowed_reasons = 0x40;
+    CHECK(describe_gpu_pace(4, gpus) ==
+          "has a GPU whose clock is slowed down: too hot, and has a GPU with 4 PCIe lanes, others "
+          "have 16");
+    gpus[1].slowed_reasons = 0x80;
+    CHECK(describe_gpu_pace(5, gpus) ==
+          "has a GPU whose clock is slowed down: its power supply's brake");
+    gpus[1].slowed_reasons = 0x4;  // software's limit of power is how GPUs work
+    CHECK(describe_gpu_pace(5, gpus).empty());
+    gpus[0] = {.rank = 4};  // nothing is known of it
+    CHECK(describe_gpu_pace(4, gpus).empty());
 }
 
 TEST_CASE("by a limit of ours a job is ended when that is sure, far, and nobody's wish") {
@@ -220,6 +252,22 @@ TEST_CASE("who is in torch's collectives by its Python stack waits, as by a reco
         "wrapper\n";
     CHECK(python_place(kThreads + torch + user) ==
           PythonPlace{.collective = "all_reduce", .place = "train (train.py:40)"});
+    // DistributedDataParallel waits for the others' gradients in C++, within backward.
+    const std::string backward =
+        "  File \"/v/lib/python3.11/site-packages/torch/autograd/graph.py\", line 1113 in "
+        "_engine_run_backward\n"
+        "  File \"/v/lib/python3.11/site-packages/torch/autograd/__init__.py\", line 395 in "
+        "backward\n"
+        "  File \"/v/lib/python3.11/site-packages/torch/_tensor.py\", line 623 in backward\n";
+    CHECK(python_place(kThreads + backward + user) ==
+          PythonPlace{.collective = {}, .place = "train (train.py:40)", .in_backward = true});
+    const std::string loader =
+        "  File \"/usr/lib/python3.11/selectors.py\", line 415 in select\n"
+        "  File \"/v/lib/python3.11/site-packages/torch/utils/data/dataloader.py\", line 1293 in "
+        "_try_get_data\n";
+    CHECK(python_place(kThreads + loader + user) ==
+          PythonPlace{.collective = {}, .place = "train (train.py:40)", .awaits_children = true});
+    CHECK_FALSE(python_place(kThreads + user + backward + user).in_backward);  // a hook of theirs
     CHECK(python_place(kThreads + user) ==
           PythonPlace{.collective = {}, .place = "train (train.py:40)"});
     CHECK(python_place(kThreads +
@@ -246,6 +294,28 @@ TEST_CASE("who is in torch's collectives by its Python stack waits, as by a reco
                              "rank 3 (pid 103) sleeps, in load (data.py:7)",
                              "ranks 0-2,4,6-7 wait in all_reduce, called in train (train.py:40)",
                              "rank 5 waits in barrier, called in save (train.py:80)"});
+}
+
+TEST_CASE("the rank that does not do what most do is named first, whatever that is") {
+    auto facts = facts_of({does(0, Doing::still, "waits for a lock, in step (t.py:9)"),
+                           does(1, Doing::still, "opens a file, in load (t.py:4)"),
+                           does(2, Doing::still, "waits for a lock, in step (t.py:9)")},
+                          {});
+    CHECK(judge_standstill(facts).ranks == std::vector{1, 0, 2});
+    CHECK(judge_standstill(facts).lines.front() ==
+          "rank 1 (pid 101) opens a file, in load (t.py:4)");
+    // All wait, one of them elsewhere; of two and two nobody is odd.
+    std::vector<RankActivity> all;
+    for (int rank = 0; rank < 4; ++rank)
+        all.push_back(does(rank, Doing::waits, "in backward, called in step (t.py:9)"));
+    CHECK(judge_standstill(facts_of(all, {})).ranks.empty());
+    all[2].what = "in broadcast, called in step (t.py:7)";
+    CHECK(judge_standstill(facts_of(all, {})).ranks == std::vector{2});
+    CHECK(judge_standstill(facts_of(all, {})).lines ==
+          std::vector<std::string>{"rank 2 waits in broadcast, called in step (t.py:7)",
+                                   "ranks 0-1,3 wait in backward, called in step (t.py:9)"});
+    all[3].what = all[2].what;
+    CHECK(judge_standstill(facts_of(all, {})).ranks.empty());
 }
 
 TEST_CASE("a limit that was told counts from the first step on, and however long steps take") {
@@ -408,11 +478,12 @@ TEST_CASE("days of training with all that pauses raise no false alarm, and a han
 
 TEST_CASE("a hang is named within three usual steps and two seconds, where steps are even") {
     for (const int usual : {50, 300, 1000, 20'000}) {
+        // An agent looks every 200 ms: the moment at which the head is told.
         const auto watch = watch_of(50, milliseconds(usual));
         const auto last = kStart + 50 * milliseconds(usual);
         const auto seen = first_overdue(watch, last, last + hours(1));
         REQUIRE(seen);
-        constexpr milliseconds kBetweenLooks(1000);
+        constexpr milliseconds kBetweenLooks(800 + 400);  // then it is asked for stacks
         CHECK(*seen + kBetweenLooks <= last + 3 * milliseconds(usual) + seconds(2));
     }
 }

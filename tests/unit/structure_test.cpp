@@ -114,6 +114,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/pmi",
       "launcher/python_start",
       "launcher/hand_over",
+      "launcher/progress",
       "launcher/control",
       "launcher/flight_view",
       "launcher/rank_services",
