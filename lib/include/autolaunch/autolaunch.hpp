@@ -1,5 +1,6 @@
 #pragma once
 // Everything a trainer needs. Usual shorthand: namespace al = autolaunch;
+#include <autolaunch/batch.hpp>
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/comm/device.hpp>
