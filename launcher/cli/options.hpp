@@ -42,6 +42,8 @@ enum class Command {
     ckpt,
     report,
     clean,
+    drain,
+    attach,
     completion,
     help,
     version
@@ -64,17 +66,18 @@ struct CommandLine {
     std::string topology_file;        ///< plan --topology FILE, topo FILE
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
-    bool svg = false;        ///< topo --svg
-    bool markdown = false;   ///< schema --markdown, lint --rules --markdown
-    bool rules = false;      ///< lint --rules
-    std::string lint_kind;   ///< lint --kind
-    std::string slurm_conf;  ///< lint --slurm-conf
-    std::string help;        ///< for Command::help
-    std::string shell;       ///< for Command::completion
-    std::string html_file;   ///< report --html
-    std::string job;         ///< clean --job
-    bool dry_run = false;    ///< clean --dry-run
-    bool drain = false;      ///< run --drain, clean --drain
+    bool svg = false;         ///< topo --svg
+    bool markdown = false;    ///< schema --markdown, lint --rules --markdown
+    bool rules = false;       ///< lint --rules
+    std::string lint_kind;    ///< lint --kind
+    std::string slurm_conf;   ///< lint --slurm-conf
+    std::string help;         ///< for Command::help
+    std::string shell;        ///< for Command::completion
+    std::string html_file;    ///< report --html
+    std::string job;          ///< clean --job, drain --job
+    std::string secret_file;  ///< drain, attach --secret-file
+    bool dry_run = false;     ///< clean --dry-run
+    bool drain = false;       ///< run --drain, clean --drain
 };
 
 /// `arguments` without the program's own name. Pure; throws UsageError.

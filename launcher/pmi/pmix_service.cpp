@@ -365,16 +365,7 @@ void PmixService::on_relay(int source, std::string_view bytes) {
     }
 }
 
-int PmixService::node_of(int rank) const {
-    const int nodes = static_cast<int>(job_.roster.nodes.size());
-    int first = 0;
-    for (int node = 0; node < nodes; ++node) {
-        first += job_.roster.nodes[static_cast<std::size_t>(node)].ranks;
-        if (rank >= 0 && rank < first)
-            return node;
-    }
-    return -1;
-}
+int PmixService::node_of(int rank) const { return job_.roster.node_of(rank); }
 
 std::vector<int> PmixService::nodes_of(const std::vector<std::uint32_t>& ranks) const {
     std::set<int> nodes;

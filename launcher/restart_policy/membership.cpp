@@ -19,6 +19,7 @@ MemberLimits member_limits(const JobSpec& spec, int at_start) {
                       ? std::max({spec.resources.nodes, spec.resources.most_nodes, at_start})
                       : at_start;
     limits.most_spares = spec.resources.spare_nodes;
+    limits.group = limits.fewest ? spec.resources.node_group : 1;
     return limits;
 }
 
@@ -95,34 +96,41 @@ std::string Membership::admit(const Node& node) {
     if (!limits_.fewest)
         return "this job takes in no nodes: it was started without resource_management.nodes "
                "{min, max, spares} (--nnodes MIN:MAX, --spare-nodes)";
-    if (const auto known = find(node.name); known && is_fit(*known))
+    if (present(node.name))
         return fmt::format("{} is in the job already", node.name);
     if (const auto unfit = unfit_.find(node.name); unfit != unfit_.end())
         return fmt::format("{} was left out for the rest of the job: {}", node.name, unfit->second);
     const int most = limits_.most + limits_.most_spares;
-    if (fit_nodes() >= most)
+    if (fit_nodes() + count(Standing::arriving) >= most)
         return fmt::format(
             "the job has all nodes that it may have: {}{}", limits_.most,
             limits_.most_spares > 0 ? fmt::format(" and {} as spares", limits_.most_spares) : "");
-    members_.push_back({node});
-    wanted_ = std::max(wanted_, std::min(limits_.most, fit_nodes() - limits_.most_spares));
+    members_.push_back({node, Standing::arriving});
     return {};
+}
+
+void Membership::ready(int node) {
+    if (of(node).standing != Standing::arriving)
+        return;
+    of(node).standing = Standing::fit;
+    wanted_ = std::max(wanted_, std::min(limits_.most, fit_nodes() - limits_.most_spares));
 }
 
 bool Membership::takes_part(int node) const {
     return std::find(seats_.begin(), seats_.end(), node) != seats_.end();
 }
 
-int Membership::lost_nodes() const {
+int Membership::lost_nodes() const { return count(Standing::lost); }
+
+int Membership::count(Standing standing) const {
     return static_cast<int>(
         std::count_if(members_.begin(), members_.end(),
-                      [](const Member& member) { return member.standing == Standing::lost; }));
+                      [&](const Member& member) { return member.standing == standing; }));
 }
 
-int Membership::fit_nodes() const {
-    return static_cast<int>(
-        std::count_if(members_.begin(), members_.end(),
-                      [](const Member& member) { return member.standing == Standing::fit; }));
+bool Membership::present(const std::string& name) const {
+    const auto node = find(name);
+    return node && (is_fit(*node) || standing(*node) == Standing::arriving);
 }
 
 int Membership::taking_part() const {
@@ -226,7 +234,7 @@ World Membership::describe(const Seats& before) const {
         const std::string& name = of(node).node.name;
         if (is_fit(node) && !takes_part(node))
             world.spares.push_back(name);
-        if (!is_fit(node) && !is_fit(*find(name)) && *find(name) == node)
+        if (!is_fit(node) && standing(node) != Standing::arriving && *find(name) == node)
             world.without.push_back(name);
     }
     return world;

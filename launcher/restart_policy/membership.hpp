@@ -42,7 +42,7 @@ public:
         std::string name;
         int ranks = 1;  ///< that it starts where it takes part
     };
-    enum class Standing { fit, lost, unfit, drained };
+    enum class Standing { arriving, fit, lost, unfit, drained };
 
     /// The first `at_start` nodes take part. `head` is the one that the job cannot do without.
     Membership(MemberLimits limits, const std::vector<Node>& nodes, int at_start, int head = 0);
@@ -56,13 +56,17 @@ public:
     /// The same, by name with the reason, of nodes that are not there too; each is said once.
     std::vector<std::string> leave_out(const std::map<std::string, std::string>& unfit);
     /// A node that has come to the running job. Why it is refused; empty: it has the last number
-    /// (size() - 1), and waits as a spare until the next generation. That is of more nodes for it
-    /// where some are missing, or where all spares are there.
+    /// (size() - 1), and arrives. Its name must not be present().
     std::string admit(const Node& node);
+    /// It has arrived, and waits as a spare until the next generation. That is of more nodes for it
+    /// where some are missing, or where all spares are there.
+    void ready(int node);
     void set_head(int node) { head_ = node; }
 
     const Node& node(int number) const { return of(number).node; }
     int size() const { return static_cast<int>(members_.size()); }
+    /// A node of that name is in the job.
+    bool present(const std::string& name) const;
     /// In the newest generation.
     bool takes_part(int node) const;
     bool is_fit(int node) const { return of(node).standing == Standing::fit; }
@@ -93,7 +97,8 @@ private:
 
     const Member& of(int node) const { return members_[static_cast<std::size_t>(node)]; }
     Member& of(int node) { return members_[static_cast<std::size_t>(node)]; }
-    int fit_nodes() const;
+    int count(Standing standing) const;
+    int fit_nodes() const { return count(Standing::fit); }
     int taking_part() const;
     bool is_enough(int fit) const;
     Seats next_seats() const;

@@ -74,9 +74,12 @@ enum class RanksPerNode { unset, automatic, cpu, gpu, fixed };
 
 struct ResourceSpec {
     int nodes = 1;
-    int most_nodes = 1;        ///< of --nnodes MIN:MAX; else as many
-    int spare_nodes = 0;       ///< join, and take part once another node is lost
-    bool nodes_given = false;  ///< by --nnodes or PET_NNODES, also where it is 1
+    int most_nodes = 1;         ///< of --nnodes MIN:MAX; else as many
+    int spare_nodes = 0;        ///< join, and take part once another node is lost
+    int node_group = 1;         ///< nodes that take part together or not at all
+    std::string grow = "next";  ///< now: nodes that come take part at once; next: when a generation
+                                ///< ends anyway
+    bool nodes_given = false;   ///< by --nnodes or PET_NNODES, also where it is 1
     std::optional<int> gpus_per_node;
     std::optional<int>
         total_ranks;  ///< -np, --ntasks; spread evenly where no number a node is given
@@ -169,6 +172,7 @@ struct RestartSpec {
     std::string stop_signal = "term";  ///< that the program saves and stops on: usr1, …
     HangAfter hang_after;
     std::string straggler = "warn";  ///< or off: of ranks for which the others wait
+    bool check_nodes = true;         ///< those that stay, after a failure that may be a machine's
     RestartRules on;
 };
 

@@ -138,7 +138,7 @@ void JobSupervisor::end_generation() {
             settle(*record);
     report_end();
     tally_.reset();
-    if (next_ && next_->action == RestartAction::restart)
+    if (next_ ? next_->action == RestartAction::restart : renewing_)
         ++generation_number_;
 }
 
@@ -153,6 +153,8 @@ void JobSupervisor::report_end() {
             ended.no_requeue = ended_by_->no_requeue;
         note_end();
     }
+    if (!ended_by_ && renewing_)
+        ended.next = "renew";
     report(std::move(ended));
 }
 

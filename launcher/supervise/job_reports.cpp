@@ -68,6 +68,8 @@ void JobSupervisor::on(int node, control::GenerationRunning&& running) {
     dispatch(JobEvent::started);
     if (state_ == JobState::running)
         stragglers_.begin_generation(generation_number_);
+    if (state_ == JobState::running && !renewal_.empty())
+        renew(std::string(renewal_));
 }
 
 void JobSupervisor::on(int node, control::StartFailed&& failed) {
@@ -234,6 +236,8 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
         store_.relays->forget(node);
     flight_.node_lost(node);
     standstill_.node_lost(node);
+    if (unchecked_.erase(node) > 0 && unchecked_.empty())
+        end_check();
     lose(node, JobEvent::node_lost, why);
     end_generation_if_over();
 }
@@ -241,10 +245,15 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
 // Its agent may still be there, and end its ranks as told.
 void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
     const bool was_wanted = members_.is_fit(node);
+    const bool was_arriving = members_.standing(node) == Membership::Standing::arriving;
     if (!members_.lose(node))
         return;
+    if (was_arriving)
+        return report(WarningRaised{name_of(node) + " had come, and is gone: " + why});
     if (!members_.is_missed(node))  // one that waited, and that nobody waits for
         return was_wanted ? report_lost_spare(node, why) : void();
+    if (!was_wanted && tally_ == std::nullopt)
+        return;
     settled_at_ = steady_clock::now() + kSettleTime;
     lost_.push_back(announce_lost(roster_, node, why, elapsed_since(started_at_)));
     if (event == JobEvent::node_lost && goes_on_without(node))

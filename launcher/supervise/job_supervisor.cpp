@@ -49,7 +49,7 @@ Membership make_membership(const JobSpec& spec, const Roster& roster) {
 
 JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
                              const Joined& joined, Reporter& reporter, StopFacts& stop_facts,
-                             int first_generation)
+                             ConsoleWatchers& watchers, int first_generation)
     : io_(io),
       plan_(plan),
       coordinator_(coordinator),
@@ -58,10 +58,12 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       members_(make_membership(plan.spec, joined.roster)),
       head_(*joined.head),
       reporter_(reporter),
+      watchers_(watchers),
       timer_(io),
       warning_timer_(io),
       settle_timer_(io),
       peer_timer_(io),
+      check_timer_(io),
       stop_planner_(
           io, plan, stop_facts,
           {.report = [this](Happening what) { report(std::move(what)); },
@@ -93,6 +95,9 @@ void JobSupervisor::start(const JobOrigin& origin) {
     announced.requeue = origin.requeue;
     report(std::move(announced));
     stop_planner_.say_budget();
+    for (std::string& line : members_.leave_out(origin.unfit))
+        report(WarningRaised{std::move(line)});
+    open_door();
     start_generation();
 }
 
@@ -116,12 +121,14 @@ void JobSupervisor::act(JobAction action) {
                                                    : stop_reason_);
         case JobAction::terminate_ranks:
             return stop_ranks(false, stop_reason_);
+        case JobAction::ask_ranks_to_save:
+            return ask_ranks_to_save();
         case JobAction::kill_ranks:
             return kill_ranks();
         case JobAction::wait_to_restart:
             return wait_to_restart();
         case JobAction::start_generation:
-            ++restarts_;
+            restarts_ += renewing_ ? 0 : 1;
             return start_generation();
         case JobAction::finish:
             return finish();
@@ -131,8 +138,10 @@ void JobSupervisor::act(JobAction action) {
 }
 
 void JobSupervisor::start_generation() {
-    kill_sent_ = false;
+    kill_sent_ = renewing_ = false;
+    renewal_.clear();
     choose_nodes();
+    dismiss_drained();
     ended_by_.reset();
     next_.reset();
     hang_.reset();
@@ -161,7 +170,8 @@ void JobSupervisor::start_generation() {
                                            .master_port = store_.server->port(),
                                            .store_token = store_.token,
                                            .secret = random_hex(kSecretBytes),
-                                           .ranks_per_node = roster_.ranks_per_node()});
+                                           .ranks_per_node = roster_.ranks_per_node(),
+                                           .order = roster_.order});
 }
 
 // Of the generation that is about to begin.
@@ -176,6 +186,8 @@ void JobSupervisor::choose_nodes() {
         node.ranks = world.ranks_per_node[static_cast<std::size_t>(at)];
         node.held_back = members_.is_fit(at) && node.ranks == 0 ? ranks : 0;
     }
+    // MPI libraries are told of nodes in one order, and number ranks by it.
+    roster_.order = plan_.mpi.mode == MpiMode::none ? world.order : std::vector<int>();
     if (world.changed)
         report(WorldChanged{.nodes = roster_.taking_part(),
                             .world_size = roster_.world_size(),
@@ -273,7 +285,11 @@ void JobSupervisor::give_up() {
 }
 
 void JobSupervisor::wait_to_restart() {
-    const auto delay = next_ ? next_->delay : plan_.spec.restart.backoff;
+    if (begin_check())
+        return;
+    const auto delay = next_       ? next_->delay
+                       : renewing_ ? std::chrono::milliseconds(0)
+                                   : plan_.spec.restart.backoff;
     wait_then(std::max(delay, elapsed_between(steady_clock::now(), fenced_at_)),
               JobEvent::wait_over);
 }
@@ -282,6 +298,7 @@ void JobSupervisor::finish() {
     if (settles_before(&JobSupervisor::finish))
         return;
     timer_.cancel();
+    check_timer_.cancel();
     flight_.stop();
     stop_planner_.stop();
     show_warnings();
@@ -292,6 +309,8 @@ void JobSupervisor::finish() {
                     .outcome = decision.outcome,
                     .restarts = restarts_,
                     .ran = elapsed_since(started_at_)});
+    answer_all("the job has ended: " + decision.outcome);
+    watchers_.finish(decision.code, decision.outcome);
     head_.command(control::Finish{.exit_code = decision.code,
                                   .outcome = decision.outcome,
                                   .ends_step = node_that_ends_step()});
@@ -307,6 +326,8 @@ void JobSupervisor::leave() {
     io_.restart();
     while (!head_.all_left() && !deadline.passed())
         io_.run_one_until(deadline.at());
+    if (joined_.door)
+        joined_.door->set_handlers({});
 }
 
 void JobSupervisor::warn(int node, const std::string& text) {

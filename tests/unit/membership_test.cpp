@@ -115,6 +115,10 @@ TEST_CASE("a node that returns is a new one of the same name") {
     CHECK(job.choose().order == Order{0, 2});
     CHECK(job.admit({"node1", 2}).empty());
     CHECK(job.find("node1") == 3);
+    CHECK(job.present("node1"));
+    CHECK_FALSE(job.can_grow());  // it has not arrived
+    CHECK(job.choose().order == Order{0, 2});
+    job.ready(3);
     CHECK_FALSE(job.takes_part(3));
     CHECK(job.can_grow());
     const World world = job.choose();
@@ -131,10 +135,13 @@ TEST_CASE("who comes fills up the job where all spares are there") {
     Membership job({.fewest = 2, .most = 4, .most_spares = 1}, nodes(3), 2);
     CHECK(job.choose().order == Order{0, 1});
     CHECK(job.admit({"node3", 2}).empty());
+    job.ready(3);
     CHECK(job.can_grow());
     CHECK(job.choose().order == Order{0, 1, 2});
     CHECK(job.spares_left() == 1);
     CHECK(job.admit({"node4", 2}).empty());
+    CHECK(job.admit({"node5", 2}).find("4 and 1 as spares") != std::string::npos);
+    job.ready(4);
     CHECK(job.choose().order == Order{0, 1, 2, 3});
     CHECK(job.admit({"node5", 2}).find("4 and 1 as spares") != std::string::npos);
 }
@@ -206,7 +213,8 @@ TEST_CASE(
                     job.leave_out(node, "a reason");
                     break;
                 default:
-                    job.admit({"node" + std::to_string(any(12)), 1});
+                    if (job.admit({"node" + std::to_string(any(12)), 1}).empty())
+                        job.ready(job.size() - 1 - any(2));
             }
             const bool grows = job.can_grow();
             const int before = job.choose().world_size();
