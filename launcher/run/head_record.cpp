@@ -1,5 +1,7 @@
 #include "run/head_record.hpp"
 
+#include "base/file_system.hpp"
+#include "base/json_nesting.hpp"
 #include "base/read_at_most.hpp"
 #include "control/job_identity.hpp"
 #include "exit_codes/exit_codes.hpp"
@@ -23,13 +25,15 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
-constexpr int kVersion = 1;
+constexpr int kVersion = 1, kDeepest = 4;
 constexpr char kDoor[] = "door";
 
 // Nobody else's: it says where a secret is proved.
 HeadRecord parse(const fs::path& file) {
-    const Json json = Json::parse(read_at_most(file, kMostBytes), nullptr, false);
-    if (json.is_discarded() || !json.is_object())
+    const std::string text = read_at_most(file, kMostBytes);
+    const Json json =
+        nests_at_most(text, kDeepest) ? Json::parse(text, nullptr, false) : Json::object();
+    if (json.is_discarded() || !json.is_object() || json.empty())
         throw Error(ErrorCode::corrupt, file.string() + " is damaged");
     try {
         if (json.at("version").get<int>() != kVersion)
@@ -87,8 +91,8 @@ HeadRecord find_head_record(const std::string& job) {
         if (const auto file = record_in(folder))
             return parse(*file);
     std::error_code error;
-    for (fs::directory_iterator it(runs, error), end; !error && it != end; it.increment(error))
-        if (const auto file = record_in(it->path()))
+    for (const fs::path& folder : list_folder(runs, error))
+        if (const auto file = record_in(folder))
             if (HeadRecord record = parse(*file); record.run_id == job)
                 return record;
     throw ExitError(exit_code::kNoInput, ErrorCode::invalid_argument,

@@ -86,6 +86,17 @@ expect "exit code of attach" 0 "$code"
 contains "how attach ends" attach.log "the job has ended: succeeded"
 grep '"event":"job_ended"' grow/events.jsonl | grep -q '"restarts":2' || fail "restarts: $(grep job_ended grow/events.jsonl)"
 
+# A node that the checks before the start find unfit is left out, where the others are enough.
+(on node3 touch /tmp/no-folder)
+for node in node0 node1 node3; do
+    start_on "$node" fit 2:3 rendezvous.preflight=true checkpoint.enabled=true checkpoint.checkpoint_dir=/tmp/no-folder
+done
+eventually "the beginning" has_begun fit 0 4
+contains "who is left out" fit.node0.log "node3 is left out for the rest of the job: storage: "
+expect "where they are" "2 node0 2 node1" "$(where_of fit 0)"
+touch fit.over
+for node in node0 node1 node3; do ended fit "$node" 0; done
+
 # A job of one node has no key: its user is let in on its machine.
 (on node3 "$AUTOLAUNCH" -n 1 --log-dir alone -- bash -c 'until [ -e alone.over ]; do echo working; sleep 0.2; done') >alone.log 2>&1 </dev/null &
 alone=$!

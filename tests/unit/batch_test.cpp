@@ -1,6 +1,6 @@
 // A global batch on any number of ranks.
-#include <autolaunch/batch.hpp>
 #include <autolaunch/error.hpp>
+#include <autolaunch/session/batch.hpp>
 
 #include <doctest/doctest.h>
 

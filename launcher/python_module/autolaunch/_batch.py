@@ -1,4 +1,4 @@
-"""A step's global batch on any number of ranks, as autolaunch/batch.hpp has it for C++."""
+"""A step's global batch on any number of ranks, as autolaunch/session/batch.hpp has it for C++."""
 import collections
 
 __all__ = ["BatchShare", "share_batch"]

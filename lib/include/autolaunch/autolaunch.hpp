@@ -1,6 +1,5 @@
 #pragma once
 // Everything a trainer needs. Usual shorthand: namespace al = autolaunch;
-#include <autolaunch/batch.hpp>
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/comm/device.hpp>
@@ -17,4 +16,5 @@
 #include <autolaunch/fsdp/sharded_model.hpp>
 #include <autolaunch/fsdp/sharding.hpp>
 #include <autolaunch/session.hpp>
+#include <autolaunch/session/batch.hpp>
 #include <autolaunch/store.hpp>
