@@ -124,6 +124,13 @@ void Trainer::introduce(const std::string& resumed) const {
                 compute_.name().c_str());
     if (config_.device == ComputeDevice::automatic)
         std::printf("%s\n", why_this_device().c_str());
+    // The world may be another one than before: the batch is not, for each sample counts alike.
+    const auto& loader = config_.dataloader;
+    const al::BatchShare share =
+        al::share_batch(loader.global_batch, loader.micro_batch, world_.rank(), world_.size());
+    std::printf("a step takes %lld sequences in %lld pass%s a rank%s%s\n",
+                static_cast<long long>(loader.global_batch), static_cast<long long>(share.passes),
+                share.passes == 1 ? "" : "es", share.is_even() ? "" : "; ", share.notice.c_str());
     std::printf("a token takes %.3g Mflop, peak %.4g Gflop/s (%s), memory planned %s a rank\n",
                 flops_per_token(config_.model) / 1e6, peak_.per_second / 1e9, peak_.source.c_str(),
                 in_bytes(static_cast<std::size_t>(plan_.total())).c_str());
@@ -240,19 +247,19 @@ al::SaveReason Trainer::decide_after(std::int64_t step) {
 Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
     const auto start = std::chrono::steady_clock::now();
     const auto& loader = config_.dataloader;
-    const auto samples = samples_of_rank(loader.global_batch, world_.rank(), world_.size());
-    const auto most = samples_of_rank(loader.global_batch, 0, world_.size()).count;  // of all ranks
-    const std::int64_t at_once = loader.micro_batch > 0 ? loader.micro_batch : most;
+    const al::BatchShare share =
+        al::share_batch(loader.global_batch, loader.micro_batch, world_.rank(), world_.size());
     const auto bytes = static_cast<double>(loader.global_batch * config_.model.context);
     // The optimizer divides the sum over ranks by their number; with this scale the result is the
     // gradient of the average over the global batch, even when ranks have unequal parts of it.
     const double scale = world_.size() / bytes * (scaler_ ? scaler_->scale() : 1);
     double loss = 0;
-    for (std::int64_t done = 0; done < most; done += at_once) {
+    for (std::int64_t pass = 0; pass < share.passes; ++pass) {
         // Gradients are summed by all ranks together: one that has no sample left goes along with
         // one that counts 0.
-        const std::int64_t count = std::clamp<std::int64_t>(samples.count - done, 0, at_once);
-        const SampleRange part{count > 0 ? samples.first + done : 0,
+        const std::int64_t done = pass * share.at_once;
+        const std::int64_t count = std::clamp<std::int64_t>(share.count - done, 0, share.at_once);
+        const SampleRange part{count > 0 ? share.first + done : 0,
                                std::max<std::int64_t>(count, 1)};
         const auto batch =
             training_batch(text_.train, config_.seed, step, part, config_.model.context);

@@ -6,14 +6,51 @@
 
 namespace autolaunch::launcher {
 
+std::vector<int> Roster::in_rank_order() const {
+    if (!order.empty())
+        return order;
+    std::vector<int> taking_part;
+    for (std::size_t node = 0; node < nodes.size(); ++node)
+        if (nodes[node].ranks > 0)
+            taking_part.push_back(static_cast<int>(node));
+    return taking_part;
+}
+
 int Roster::first_rank(int node) const {
     int rank = 0;
-    for (int before = 0; before < node; ++before)
+    if (order.empty()) {
+        for (int before = 0; before < node; ++before)
+            rank += nodes[static_cast<std::size_t>(before)].ranks;
+        return rank;
+    }
+    for (const int before : order) {
+        if (before == node)
+            break;
         rank += nodes[static_cast<std::size_t>(before)].ranks;
+    }
     return rank;
 }
 
+int Roster::node_of(int rank) const {
+    int end = 0;
+    for (const int node : in_rank_order()) {
+        end += nodes[static_cast<std::size_t>(node)].ranks;
+        if (rank >= 0 && rank < end)
+            return node;
+    }
+    return -1;
+}
+
+int Roster::world_size() const {
+    int ranks = 0;
+    for (const RosterNode& node : nodes)
+        ranks += node.ranks;
+    return ranks;
+}
+
 int Roster::taking_part_before(int node) const {
+    if (!order.empty())
+        return static_cast<int>(std::find(order.begin(), order.end(), node) - order.begin());
     return static_cast<int>(std::count_if(nodes.begin(), nodes.begin() + node,
                                           [](const RosterNode& one) { return one.ranks > 0; }));
 }

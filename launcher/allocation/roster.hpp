@@ -20,8 +20,16 @@ struct Roster {
     std::string
         run_name;  ///< of the run directory, where neither the spec nor the scheduler names it
 
+    /// Nodes that take part, in the order of their ranks; empty: by node rank.
+    std::vector<int> order = {};
+
+    /// The same, never empty where any takes part.
+    std::vector<int> in_rank_order() const;
+    /// Its first rank, were it to take part.
     int first_rank(int node) const;
-    /// Of the nodes before `node`: those that take part.
+    /// The node of that rank; -1: none.
+    int node_of(int rank) const;
+    /// Of the nodes before `node`, in the order of their ranks: those that take part.
     int taking_part_before(int node) const;
     int taking_part() const { return taking_part_before(static_cast<int>(nodes.size())); }
     std::vector<int> ranks_per_node() const;
@@ -30,7 +38,7 @@ struct Roster {
     std::vector<std::string> spares() const;
     /// The first so many nodes take part in the first generation; the others are spares.
     void hold_back_all_but(int count);
-    int world_size() const { return first_rank(static_cast<int>(nodes.size())); }
+    int world_size() const;
 };
 
 /// What the roster will be if all nodes are like this one: for `autolaunch plan`, which joins

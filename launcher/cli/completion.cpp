@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 10> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 12> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"validate", Command::validate},
@@ -22,6 +22,8 @@ constexpr std::array<std::pair<const char*, Command>, 10> kSubcommands = {{
     {"ckpt", Command::ckpt},
     {"report", Command::report},
     {"clean", Command::clean},
+    {"drain", Command::drain},
+    {"attach", Command::attach},
 }};
 
 std::string option_words(Command command) {

@@ -42,7 +42,8 @@ constexpr std::array<IdleOption, 5> kIdleFlags = {{
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean} --help";
+    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach} "
+    "--help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -139,6 +140,26 @@ Words words_of(Command command) {
                 "--json.\n\n"
                 "Examples:\n  autolaunch report runs/latest\n"
                 "  autolaunch report runs/* --html week.html"};
+        case Command::drain:
+            return {
+                "Takes a node out of a running job that may do without it: its ranks save, and a "
+                "spare takes over\nor the job goes on with fewer nodes. docs/recovery.md.",
+                "autolaunch drain NODE [--job JOB] [--secret-file FILE]",
+                "NODE is named as in the job's messages. JOB is a run directory, or the name or id "
+                "of one in runs/\n(default runs/latest). Exits with 0 when the node is left; 68 "
+                "when "
+                "nobody answers or the job has no\nsuch node; 69 when it cannot be left; 77 with "
+                "another key than the job's.\n\n"
+                "Examples:\n  autolaunch drain node7\n  autolaunch drain node7 --job runs/4711"};
+        case Command::attach:
+            return {"Shows the console of a running job, which it leaves as it is. Ctrl-C ends it.",
+                    "autolaunch attach [JOB] [--secret-file FILE]",
+                    "JOB is a run directory, or the name or id of one in runs/ (default "
+                    "runs/latest). On any node that has\nthe job's key: AUTOLAUNCH_JOB_KEY, "
+                    "--secret-file, MUNGE, or the key file in the run directory. Exits\nwith the "
+                    "job's code where it ends meanwhile, with 0 after Ctrl-C; 68 when nobody "
+                    "answers; 77 with\nanother key than the job's.\n\n"
+                    "Examples:\n  autolaunch attach\n  autolaunch attach runs/4711"};
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
@@ -212,7 +233,8 @@ void OptionParser::declare_all() {
             })
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
-        command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean)
+        command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
+        command_ != Command::drain && command_ != Command::attach)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -228,6 +250,8 @@ void OptionParser::declare_all() {
         add_report_options();
     if (command_ == Command::clean)
         add_clean_options();
+    if (command_ == Command::drain || command_ == Command::attach)
+        add_call_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -527,6 +551,16 @@ void OptionParser::add_report_options() {
         .group("General");
 }
 
+void OptionParser::add_call_options() {
+    if (command_ == Command::drain)
+        option("--job", job_id_, "Run directory, or name or id of one in runs/ (runs/latest)")
+            .type_name("JOB")
+            .group("General");
+    option("--secret-file", secret_file_, "The job's rendezvous.secret_file, where it had one")
+        .type_name("FILE")
+        .group("General");
+}
+
 void OptionParser::add_clean_options() {
     flag("--json", json_, "What was found and ended as JSON").group("General");
     option("--job", job_id_, "Of this job alone: its id, as at its start")
@@ -614,6 +648,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.slurm_conf = slurm_conf_;
     into.html_file = html_file_;
     into.job = job_id_;
+    into.secret_file = secret_file_;
     into.dry_run = dry_run_;
     into.drain = drain_;
     into.doctor = doctor_;

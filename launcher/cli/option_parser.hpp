@@ -40,6 +40,7 @@ private:
     void add_key_options();
     void add_report_options();
     void add_clean_options();
+    void add_call_options();
     OptionDeclaration& declare(const char* names, bool takes_value, const char* description,
                                OptionDeclaration::Tell tell) {
         return declared_.emplace_back(names, takes_value, description, std::move(tell));
@@ -81,7 +82,7 @@ private:
     CheckpointRequest checkpoints_;
     std::string only_;        ///< of checkpoints
     std::string recipients_;  ///< of checkpoints
-    std::string html_file_, job_id_;
+    std::string html_file_, job_id_, secret_file_;
     bool dry_run_ = false, drain_ = false;
 };
 

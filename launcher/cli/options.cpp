@@ -16,10 +16,10 @@ namespace {
 
 std::optional<Command> subcommand_from(const std::string& word) {
     static const std::map<std::string, Command> kCommands = {
-        {"run", Command::run},       {"plan", Command::plan}, {"validate", Command::validate},
-        {"schema", Command::schema}, {"topo", Command::topo}, {"lint", Command::lint},
-        {"doctor", Command::doctor}, {"ckpt", Command::ckpt}, {"report", Command::report},
-        {"clean", Command::clean}};
+        {"run", Command::run},       {"plan", Command::plan},   {"validate", Command::validate},
+        {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
+        {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
+        {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -309,7 +309,7 @@ bool asks_about_us(const OptionParser& parser, CommandLine& line) {
     return parser.help_wanted() || parser.version_wanted();
 }
 
-/// `report RUN_DIR...` and `clean`.
+/// `report RUN_DIR...`, `clean`, `drain NODE` and `attach JOB`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
     line.command = command;
@@ -323,6 +323,11 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     if (command == Command::clean && !taken.words.empty())
         throw UsageError(taken.words[0] + ": clean takes options alone",
                          "autolaunch clean --job 4711");
+    if (command == Command::drain && taken.words.size() != 1)
+        throw UsageError(taken.words.empty() ? "drain needs a node" : "drain takes one node",
+                         "autolaunch drain node7 --job runs/4711");
+    if (command == Command::attach && taken.words.size() > 1)
+        throw UsageError("attach takes one job", "autolaunch attach runs/4711");
     line.program = std::move(taken.words);
     return line;
 }
@@ -361,7 +366,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     }
     if (line.command == Command::ckpt)
         return parse_checkpoint_line(std::move(rest));
-    if (line.command == Command::report || line.command == Command::clean)
+    if (line.command == Command::report || line.command == Command::clean ||
+        line.command == Command::drain || line.command == Command::attach)
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
     const bool of_a_job = line.command == Command::run || line.command == Command::plan;

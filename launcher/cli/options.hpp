@@ -15,8 +15,9 @@ namespace autolaunch::launcher {
 struct JobOptions {
     std::optional<std::string> nnodes, spare_nodes, nproc_per_node, max_restarts, node_rank,
         master_addr, master_port, rdzv_endpoint, rdzv_id, rdzv_conf, rdzv_backend, redirects, tee,
-        log_dir, local_ranks_filter, role, numa_binding, mpi, preload, preload_from, stdio, signals_to_handle,
-        local_addr, shutdown_timeout, log_line_prefix_template, input, debug_rank, gdb_rank;
+        log_dir, local_ranks_filter, role, numa_binding, mpi, preload, preload_from, stdio,
+        signals_to_handle, local_addr, shutdown_timeout, log_line_prefix_template, input,
+        debug_rank, gdb_rank;
     std::vector<std::string> wrap;  ///< RANKS=COMMAND each
     std::optional<bool> standalone, module, no_python, run_path, quiet, no_prefix,
         no_line_buffering, virtual_local_rank;
@@ -42,6 +43,8 @@ enum class Command {
     ckpt,
     report,
     clean,
+    drain,
+    attach,
     completion,
     help,
     version
@@ -64,17 +67,18 @@ struct CommandLine {
     std::string topology_file;        ///< plan --topology FILE, topo FILE
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
-    bool svg = false;        ///< topo --svg
-    bool markdown = false;   ///< schema --markdown, lint --rules --markdown
-    bool rules = false;      ///< lint --rules
-    std::string lint_kind;   ///< lint --kind
-    std::string slurm_conf;  ///< lint --slurm-conf
-    std::string help;        ///< for Command::help
-    std::string shell;       ///< for Command::completion
-    std::string html_file;   ///< report --html
-    std::string job;         ///< clean --job
-    bool dry_run = false;    ///< clean --dry-run
-    bool drain = false;      ///< run --drain, clean --drain
+    bool svg = false;         ///< topo --svg
+    bool markdown = false;    ///< schema --markdown, lint --rules --markdown
+    bool rules = false;       ///< lint --rules
+    std::string lint_kind;    ///< lint --kind
+    std::string slurm_conf;   ///< lint --slurm-conf
+    std::string help;         ///< for Command::help
+    std::string shell;        ///< for Command::completion
+    std::string html_file;    ///< report --html
+    std::string job;          ///< clean --job, drain --job
+    std::string secret_file;  ///< drain, attach --secret-file
+    bool dry_run = false;     ///< clean --dry-run
+    bool drain = false;       ///< run --drain, clean --drain
 };
 
 /// `arguments` without the program's own name. Pure; throws UsageError.

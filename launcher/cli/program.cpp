@@ -15,6 +15,7 @@
 #include "lint/lint_files.hpp"
 #include "plan/launch_plan.hpp"
 #include "report/screen.hpp"
+#include "run/ask_job.hpp"
 #include "run/clean.hpp"
 #include "run/node_tasks.hpp"
 #include "run/run.hpp"
@@ -44,6 +45,7 @@ using Environment = std::map<std::string, std::string>;
 
 /// Of the least that a command does; each rank takes more.
 constexpr std::size_t kFewestFiles = 16, kNeededFiles = 32;
+const std::string kNewestRun = "runs/latest";
 
 /// What a subcommand has to work with, besides what was typed.
 struct Place {
@@ -252,6 +254,13 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return report_runs(line, place);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
+        case Command::drain:
+            return drain_node_of_job({line.job.empty() ? kNewestRun : line.job, line.secret_file},
+                                     line.program.front(), environment);
+        case Command::attach:
+            return attach_to_job(
+                {line.program.empty() ? kNewestRun : line.program.front(), line.secret_file},
+                environment);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, place);

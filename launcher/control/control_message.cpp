@@ -55,16 +55,27 @@ auto fields(Is<Join> auto& m) {
 auto fields(Is<AskEnvironment> auto&) { return std::tie(); }
 auto fields(Is<EnvironmentTable> auto& m) { return std::tie(m.variables); }
 auto fields(Is<Refused> auto& m) { return std::tie(m.reason, m.hint); }
-auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, m.ranks); }
+auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, m.ranks, m.now); }
 
 auto fields(Is<StartGeneration> auto& m) {
     return std::tie(m.generation, m.master_address, m.master_port, m.store_token, m.secret,
-                    m.ranks_per_node);
+                    m.ranks_per_node, m.order);
 }
 auto fields(Is<StopRanks> auto& m) {
     return std::tie(m.generation, m.by_user, m.reason, m.signal, m.grace_ms);
 }
-auto fields(Is<LeaveGeneration> auto& m) { return std::tie(m.generation, m.reason, m.grace_ms); }
+auto fields(Is<LeaveGeneration> auto& m) {
+    return std::tie(m.generation, m.reason, m.grace_ms, m.saves);
+}
+auto fields(Is<NodeAdded> auto& m) { return std::tie(m.node, m.name, m.ranks); }
+auto fields(Is<CheckNode> auto& m) { return std::tie(m.generation, m.request, m.addresses); }
+auto fields(Is<Ready> auto&) { return std::tie(); }
+auto fields(Is<NodeChecked> auto& m) {
+    return std::tie(m.generation, m.request, m.failures, m.unreached);
+}
+auto fields(Is<Ask> auto& m) { return std::tie(m.what, m.argument); }
+auto fields(Is<Answer> auto& m) { return std::tie(m.exit_code, m.text, m.hint); }
+auto fields(Is<ConsoleText> auto& m) { return std::tie(m.to, m.text); }
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome, m.ends_step); }
 
@@ -156,7 +167,7 @@ private:
 // The numbers are the protocol: new messages take new ones.
 using Table =
     KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>,
-              Kind<Welcome, 5>,  //
+              Kind<Welcome, 5>, Kind<Ask, 6>, Kind<Answer, 7>, Kind<ConsoleText, 8>,  //
               Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
               Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>, Kind<GoOn, 25>, Kind<AskActivity, 26>,
               Kind<WriteStacks, 27>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
@@ -165,7 +176,8 @@ using Table =
               Kind<InputSpent, 40>, Kind<Overslept, 44>, Kind<Here, 45>, Kind<StepsOverdue, 46>,
               Kind<StepsAgain, 47>, Kind<ActivityRead, 43>, Kind<StacksWritten, 42>,  //
               Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>,                  //
-              Kind<LeaveGeneration, 60>, Kind<Heartbeat, 63>>;
+              Kind<LeaveGeneration, 60>, Kind<NodeAdded, 61>, Kind<CheckNode, 62>, Kind<Ready, 51>,
+              Kind<NodeChecked, 52>, Kind<Heartbeat, 63>>;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message

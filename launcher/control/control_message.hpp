@@ -60,7 +60,11 @@ struct Welcome {
     int self = 0;  ///< the receiver's node rank
     std::string run_name;
     std::string nodes;  ///< in the order of node ranks, in Slurm's host list form: "node[1-4]"
-    std::string ranks;  ///< started on each, in Slurm's repetition form: "8(x4)"
+    std::string ranks;  ///< started on each, in Slurm's repetition form: "8(x4)"; of nodes that are
+                        ///< gone 0
+    /// The job runs: ranks of each in the newest generation, in the same form. The receiver waits
+    /// as a spare, and says Ready. Empty: the job begins.
+    std::string now = {};
     bool operator==(const Welcome&) const = default;
 };
 
@@ -73,6 +77,8 @@ struct StartGeneration {
     std::string secret = {};       ///< of this generation: for names that no other user may guess
     /// By node rank; 0: it takes no part, as when lost. Empty: as in the generation before.
     std::vector<int> ranks_per_node = {};
+    /// Nodes that take part, in the order of their ranks. Empty: by node rank.
+    std::vector<int> order = {};
     bool operator==(const StartGeneration&) const = default;
 };
 struct StopRanks {
@@ -89,6 +95,7 @@ struct LeaveGeneration {
     int generation = 0;
     std::string reason;          ///< "rank 3 failed"
     std::uint64_t grace_ms = 0;  ///< from now on until SIGKILL for who has not left
+    bool saves = false;          ///< none failed: all are asked to save and to end, as by a stop
     bool operator==(const LeaveGeneration&) const = default;
 };
 struct KillRanks {
@@ -133,8 +140,24 @@ struct WriteStacks {
     std::vector<int> ranks;
     bool operator==(const WriteStacks&) const = default;
 };
+/// A node has come to the running job, and waits: it has the next node rank.
+struct NodeAdded {
+    int node = 0;
+    std::string name;
+    int ranks = 1;  ///< that it starts where it takes part
+    bool operator==(const NodeAdded&) const = default;
+};
+/// Between two generations: are you fit, and do you reach these nodes? Each node answers with
+/// NodeChecked.
+struct CheckNode {
+    int generation = 0;  ///< the one that has ended
+    int request = 0;     ///< comes back with the answer
+    /// By node rank: where the head sees each; empty: not asked for.
+    std::vector<std::string> addresses;
+    bool operator==(const CheckNode&) const = default;
+};
 using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight, AskWhoIsHere,
-                             GoOn, AskActivity, WriteStacks, LeaveGeneration>;
+                             GoOn, AskActivity, WriteStacks, LeaveGeneration, NodeAdded, CheckNode>;
 
 // A node tells the head what happened.
 struct GenerationRunning {
@@ -261,9 +284,22 @@ struct StacksWritten {
     std::string problem;  ///< why something is missing; else empty
     bool operator==(const StacksWritten&) const = default;
 };
-using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked,
-                            NodeWarning, FlightAsked, FlightRead, InputSpent, Overslept, Here,
-                            StepsOverdue, StepsAgain, ActivityRead, StacksWritten>;
+/// A node that came to the running job is planned and checked: it can take part.
+struct Ready {
+    bool operator==(const Ready&) const = default;
+};
+/// The answer to CheckNode.
+struct NodeChecked {
+    int generation = 0;
+    int request = 0;
+    std::vector<std::string> failures;  ///< what is wrong with the node itself; none: it is fit
+    std::vector<int> unreached;         ///< node ranks
+    bool operator==(const NodeChecked&) const = default;
+};
+using Report =
+    std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning,
+                 FlightAsked, FlightRead, InputSpent, Overslept, Here, StepsOverdue, StepsAgain,
+                 ActivityRead, StacksWritten, Ready, NodeChecked>;
 
 // Any node, any time.
 
@@ -299,8 +335,29 @@ struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;
 };
 
+// A person's program asks the head of a running job, instead of Join.
+
+enum class Wish : std::uint8_t { console = 1, drain = 2 };
+struct Ask {
+    std::uint8_t what = 0;  ///< Wish
+    std::string argument;   ///< drain: the node's name
+    bool operator==(const Ask&) const = default;
+};
+/// The last answer to Ask.
+struct Answer {
+    int exit_code = 0;
+    std::string text, hint;
+    bool operator==(const Answer&) const = default;
+};
+/// What the head's console shows, to who asked for it.
+struct ConsoleText {
+    std::uint8_t to = 0;  ///< 1 stdout, 2 stderr, 3 the status line
+    std::string text;
+    bool operator==(const ConsoleText&) const = default;
+};
+
 using Message = std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command,
-                             Report, Fence, FenceDone, Relay, Heartbeat>;
+                             Report, Fence, FenceDone, Relay, Heartbeat, Ask, Answer, ConsoleText>;
 
 /// The frame: its length, its type, its fields. Throws Error{invalid_argument} over kFrameLimit,
 /// and for a list of more than 131,072 items.

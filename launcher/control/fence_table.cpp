@@ -20,8 +20,10 @@ FenceTable::Pending FenceTable::open(const control::Fence& fence) const {
     Pending pending;
     pending.nodes = fence.nodes;
     pending.seen.assign(static_cast<std::size_t>(node_count_), !fence.nodes.empty());
-    if (fence.nodes.empty() && !left_out_.empty())
+    if (fence.nodes.empty() && !left_out_.empty()) {
         pending.seen = left_out_;
+        pending.seen.resize(static_cast<std::size_t>(node_count_), true);
+    }
     pending.missing =
         static_cast<std::size_t>(std::count(pending.seen.begin(), pending.seen.end(), false));
     if (fence.nodes.empty())
@@ -50,6 +52,8 @@ std::optional<FenceTable::Completed> FenceTable::contribute(int node, control::F
     Pending& pending = found->second;
     if (pending.nodes != fence.nodes)
         mismatch(node, fence, "means other nodes than those before it");
+    if (static_cast<std::size_t>(node) >= pending.seen.size())
+        mismatch(node, fence, "had not come when it began");
     if (pending.seen[static_cast<std::size_t>(node)])
         mismatch(node, fence, "contributes twice");
     pending.seen[static_cast<std::size_t>(node)] = true;

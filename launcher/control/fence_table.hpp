@@ -19,6 +19,9 @@ class FenceTable {
 public:
     explicit FenceTable(int node_count) : node_count_(node_count) {}
 
+    /// Another node has come: of no fence before the next generation.
+    void grow(int node_count) { node_count_ = node_count; }
+
     struct Completed {
         std::string name;
         std::vector<int> nodes;                          ///< who waits for it; empty: all

@@ -4,8 +4,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
+
+class ControlConnection;
 
 /// The head's side of a joined job: commands to all nodes, reports from each. It lives in the agent
 /// of node 0, whose own Member talks to it without a socket. Routes fences and relays by itself.
@@ -25,6 +28,14 @@ public:
     /// To every node that is left, this one included (from the event loop, not from within this
     /// call).
     virtual void command(const control::Command& command) = 0;
+    /// To one node.
+    virtual void command_to(int node, const control::Command& command) = 0;
+    /// A node that has come to the running job gets the next node rank, which is returned. What
+    /// it says before that call returns is reported after it.
+    virtual int take_in(const std::string& name,
+                        const std::shared_ptr<ControlConnection>& connection) = 0;
+    /// Where each node is reached, numeric, by node rank; empty for who is gone, and for the head.
+    virtual std::vector<std::string> addresses() const = 0;
     /// After Finish: true once every node has closed its connection.
     virtual bool all_left() const = 0;
 };

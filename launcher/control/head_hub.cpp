@@ -37,6 +37,23 @@ HeadHub::~HeadHub() {
     }
 }
 
+int HeadHub::take_in(const std::string& name,
+                     const std::shared_ptr<ControlConnection>& connection) {
+    const auto node = static_cast<int>(peers_.size());
+    peers_.emplace_back().name = name;
+    fences_.grow(node + 1);
+    adopt(node, connection);
+    return node;
+}
+
+std::vector<std::string> HeadHub::addresses() const {
+    std::vector<std::string> addresses;
+    for (const Peer& peer : peers_)
+        addresses.push_back(peer.connection ? numeric_address(peer.connection->remote_endpoint())
+                                            : "");
+    return addresses;
+}
+
 void HeadHub::adopt(int node, const std::shared_ptr<ControlConnection>& connection) {
     peers_[static_cast<std::size_t>(node)].connection = connection;
     connection->set_frame_limit(control::kFrameLimit);

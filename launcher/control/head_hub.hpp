@@ -34,6 +34,10 @@ public:
 
     void set_handlers(Handlers handlers) override;
     void command(const control::Command& command) override;
+    void command_to(int node, const control::Command& command) override { send(node, command); }
+    int take_in(const std::string& name,
+                const std::shared_ptr<ControlConnection>& connection) override;
+    std::vector<std::string> addresses() const override;
     bool all_left() const override { return left_ == peers_.size() - 1; }
 
 private:

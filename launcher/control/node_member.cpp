@@ -57,6 +57,8 @@ void NodeMember::deliver(control::Message&& message) {
     if (auto* command = std::get_if<control::Command>(&message)) {
         if (std::holds_alternative<control::Finish>(*command))
             finished_ = true;
+        if (const auto* added = std::get_if<control::NodeAdded>(command))
+            count_ = std::max(count_, added->node + 1);
         kept_commands_.push_back(std::move(*command));
         if (handlers_.on_command)
             hand_over_kept();
@@ -99,7 +101,7 @@ void NodeMember::check_node(int node) const {
 std::vector<int> NodeMember::tidy(std::vector<int> nodes) const {
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    if (nodes.size() == static_cast<std::size_t>(count_))
+    if (nodes.size() == static_cast<std::size_t>(count_in_generation_))
         nodes.clear();
     return nodes;
 }

@@ -24,7 +24,7 @@ public:
         std::function<void()> close;  ///< the member is gone
     };
     NodeMember(asio::io_context& io, int node_rank, int node_count)
-        : io_(io), self_(node_rank), count_(node_count) {}
+        : io_(io), self_(node_rank), count_(node_count), count_in_generation_(node_count) {}
     NodeMember(const NodeMember&) = delete;
     NodeMember& operator=(const NodeMember&) = delete;
     ~NodeMember() override;
@@ -47,7 +47,10 @@ public:
     void relay(control::RelayChannel channel, int generation, int destination,
                std::string bytes) override;
     void on_relay(control::RelayChannel channel, int generation, RelayHandler handler) override;
-    void begin_generation(int generation) override { inbox_.begin_generation(generation); }
+    void begin_generation(int generation) override {
+        count_in_generation_ = count_;
+        inbox_.begin_generation(generation);
+    }
 
 private:
     void send(control::Message&& message);
@@ -58,6 +61,7 @@ private:
 
     asio::io_context& io_;
     int self_, count_;
+    int count_in_generation_;  ///< what fences are over; others may come within it
     Link link_;
     Handlers handlers_;
     MemberInbox inbox_;

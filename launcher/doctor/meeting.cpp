@@ -77,7 +77,7 @@ public:
     /// Goes on with what this node was asked for.
     void probe_rails();
     Verdict conclude();
-    void announce(const Verdict& verdict);
+    void announce(bool fail, bool warn);
 
     std::optional<std::string> outcome;  ///< as the head told it
     std::string head_lost;
@@ -259,8 +259,8 @@ Verdict Meeting::conclude() {
     return judge(std::move(reports), std::move(findings));
 }
 
-void Meeting::announce(const Verdict& verdict) {
-    const char worst = verdict.has(Severity::fail) ? '2' : verdict.has(Severity::warn) ? '1' : '0';
+void Meeting::announce(bool fail, bool warn) {
+    const char worst = fail ? '2' : warn ? '1' : '0';
     for (std::size_t node = 1; node < nodes_.size(); ++node)
         if (nodes_[node].lost.empty())
             member().relay(kChannel, kGeneration, static_cast<int>(node),
@@ -312,9 +312,19 @@ MeetingOutcome lead(asio::io_context& io, Meeting& meeting, const CheckChoice& c
             meeting.probe_rails();
         }
     Verdict verdict = meeting.conclude();
-    meeting.announce(verdict);
-    MeetingOutcome outcome = outcome_of(verdict.has(Severity::fail), verdict.has(Severity::warn));
+    auto left_out =
+        options.leave_out ? options.leave_out(verdict) : std::map<std::string, std::string>();
+    const bool fail = std::any_of(
+        verdict.findings.begin(), verdict.findings.end(), [&](const NodesFinding& entry) {
+            return entry.finding.severity == Severity::fail &&
+                   std::any_of(entry.nodes.begin(), entry.nodes.end(),
+                               [&](const std::string& node) { return !left_out.contains(node); });
+        });
+    const bool warn = verdict.has(Severity::warn);
+    meeting.announce(fail, warn);
+    MeetingOutcome outcome = outcome_of(fail, warn);
     outcome.verdict = std::move(verdict);
+    outcome.left_out = std::move(left_out);
     return outcome;
 }
 

@@ -6,6 +6,8 @@
 #include <asio/io_context.hpp>
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -15,12 +17,16 @@ struct MeetingOptions {
     std::chrono::milliseconds patience{
         5'000};          ///< with nodes that have not answered when the head's own checks are over
     int cancel_fd = -1;  ///< readable: give up (the keeper is gone); -1: never
+    /// On the head: nodes that the job begins without, by name with the reason. Failures that are
+    /// theirs alone are none of the others' then.
+    std::function<std::map<std::string, std::string>(const Verdict&)> leave_out = {};
 };
 
 /// What the nodes came to. Everywhere the same, but for the verdict, which is the head's.
 struct MeetingOutcome {
     bool has_failures = false, has_warnings = false;
     std::optional<Verdict> verdict;
+    std::map<std::string, std::string> left_out = {};  ///< on the head
 };
 
 /// The nodes of a joined job, each calling this, check themselves at the same time and send what

@@ -67,10 +67,18 @@ struct NodeContext {
     JobTraces* traces = nullptr;   ///< of all that is started; null: nobody wants to know
     StopFacts* stop_facts = nullptr;  ///< on the head's node; else null
     WarmParent* python = nullptr;     ///< that ranks are forked from; null: from none
-    HandOver* packages = nullptr;  ///< what that one imports; null: it is read where it is
-    /// Makes `plan` and `roster` anew, for so many ranks by node rank; between generations. Throws
-    /// Error.
-    std::function<void(const std::vector<int>& ranks_per_node)> replan = {};
+    HandOver* packages = nullptr;     ///< what that one imports; null: it is read where it is
+    /// Makes `plan` and `roster` anew, for so many ranks by node rank, and nodes in that order of
+    /// ranks; between generations. Throws Error.
+    std::function<void(const std::vector<int>& ranks_per_node, const std::vector<int>& order)>
+        replan = {};
+    /// The roster has one node more.
+    std::function<void(const std::string& name, int ranks)> add_node = {};
+    /// Is this node fit, and does it reach that address (empty: nobody's)? Answers in some seconds.
+    std::function<void(const std::string& address,
+                       std::function<void(std::vector<std::string> failures, bool reached)>)>
+        check = {};
+    bool late = false;  ///< this node has come to a running job
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.

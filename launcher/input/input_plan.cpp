@@ -60,12 +60,15 @@ InputWay way_of_input(const InputSituation& situation, int rank) {
 
 std::vector<int> nodes_fed(const InputSpec& wish, const Roster& roster) {
     std::vector<int> nodes;
-    for (int node = 1; node < static_cast<int>(roster.nodes.size()); ++node)
-        for (int rank = roster.first_rank(node); rank < roster.first_rank(node + 1); ++rank)
+    for (int node = 1; node < static_cast<int>(roster.nodes.size()); ++node) {
+        const int first = roster.first_rank(node);
+        const int end = first + roster.nodes[static_cast<std::size_t>(node)].ranks;
+        for (int rank = first; rank < end; ++rank)
             if (wants_input(wish, rank)) {
                 nodes.push_back(node);
                 break;
             }
+    }
     return nodes;
 }
 

@@ -87,9 +87,8 @@ BindingMode binding_mode_of(const ResourceSpec& resources) {
 }
 
 void place_nodes(LaunchPlan& plan, const Roster& roster) {
-    for (const RosterNode& node : roster.nodes) {
-        if (node.ranks == 0)
-            continue;
+    for (const int number : roster.in_rank_order()) {
+        const RosterNode& node = roster.nodes[static_cast<std::size_t>(number)];
         plan.node_names.push_back(node.name);
         plan.ranks_per_node.push_back(node.ranks);
     }
@@ -106,7 +105,9 @@ void place_nodes(LaunchPlan& plan, const Roster& roster) {
     const int asked = plan.spec.resources.nodes, most = plan.spec.resources.most_nodes;
     if (most > std::max(asked, plan.node_count))
         plan.warnings.push_back(fmt::format(
-            "--nnodes {}:{}: the job starts on {} and does not grow while it runs", asked, most,
+            "--nnodes {}:{}: the job starts on {}; nodes that come later take part in a later "
+            "generation",
+            asked, most,
             plan.node_count == 1 ? "this node alone" : fmt::format("{} nodes", plan.node_count)));
     const auto spares = static_cast<int>(plan.spare_nodes.size());
     if (spares < plan.spec.resources.spare_nodes)

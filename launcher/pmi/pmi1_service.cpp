@@ -26,9 +26,9 @@ constexpr std::size_t kUnreadLimit = std::size_t{64} << 10;
 // Of those that take part: MPICH counts no others.
 std::vector<int> ranks_per_node(const Roster& roster) {
     std::vector<int> ranks;
-    for (const RosterNode& node : roster.nodes)
-        if (node.ranks > 0)
-            ranks.push_back(node.ranks);
+    for (const int node : roster.in_rank_order())
+        if (const int here = roster.nodes[static_cast<std::size_t>(node)].ranks; here > 0)
+            ranks.push_back(here);
     return ranks;
 }
 

@@ -112,9 +112,10 @@ void PmixService::start_pmixd(int listener) {
                        .node_rank = job_.roster.taking_part_before(job_.roster.self),
                        .nodes = {}};
     const auto labels = node_labels(job_.roster);
-    for (std::size_t node = 0; node < labels.size(); ++node)
-        if (const int ranks = job_.roster.nodes[node].ranks; ranks > 0)  // PMIx takes no empty ones
-            start.nodes.emplace_back(labels[node], ranks);
+    // PMIx takes no nodes without processes, and counts ranks in the order of nodes.
+    for (const int node : job_.roster.in_rank_order())
+        if (const int ranks = job_.roster.nodes[static_cast<std::size_t>(node)].ranks; ranks > 0)
+            start.nodes.emplace_back(labels[static_cast<std::size_t>(node)], ranks);
     pmixd_->send(start);
 }
 
@@ -366,16 +367,7 @@ void PmixService::on_relay(int source, std::string_view bytes) {
     }
 }
 
-int PmixService::node_of(int rank) const {
-    const int nodes = static_cast<int>(job_.roster.nodes.size());
-    int first = 0;
-    for (int node = 0; node < nodes; ++node) {
-        first += job_.roster.nodes[static_cast<std::size_t>(node)].ranks;
-        if (rank >= 0 && rank < first)
-            return node;
-    }
-    return -1;
-}
+int PmixService::node_of(int rank) const { return job_.roster.node_of(rank); }
 
 std::vector<int> PmixService::nodes_of(const std::vector<std::uint32_t>& ranks) const {
     std::set<int> nodes;

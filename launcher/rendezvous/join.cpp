@@ -158,6 +158,24 @@ Expectation expectation_of(const Situation& here) {
     return expectation;
 }
 
+// Without it the job does all but take in nodes and answer to people.
+void open_door(const Situation& here, const std::shared_ptr<ControlSecurity>& security,
+               Joined& joined) {
+    try {
+        joined.door = std::make_unique<HeadDoor>(
+            here.io, security,
+            HeadDoor::Options{.ports = here.identity.ports,
+                              .connection = connection_options(here.spec),
+                              .head = introduce(here),
+                              .environment = here.environment_table,
+                              .spec_name = here.request.spec_name});
+    } catch (const RendezvousError& error) {
+        joined.summary.warnings.push_back(
+            std::string("no node can join while the job runs, and drain and attach find nobody: ") +
+            error.what());
+    }
+}
+
 Joined join_as_head(const Situation& here) {
     const auto timeout = here.spec.timeout;
     const auto security = ControlSecurity::for_head(
@@ -179,6 +197,8 @@ Joined join_as_head(const Situation& here) {
     joined.summary.head_address = outcome.head_address;
     joined.summary.local_address = outcome.head_address;
     joined.summary.warnings = std::move(outcome.warnings);
+    joined.identity = here.identity.name;
+    open_door(here, security, joined);
     return joined;
 }
 
@@ -199,8 +219,10 @@ Joined join_as_member(const Situation& here) {
         complete(here, std::make_shared<MemberJoin>(here.io, security, std::move(options)));
     Joined joined;
     joined.roster = read_welcome(outcome.welcome);
+    joined.late = !outcome.welcome.now.empty();
+    joined.identity = here.identity.name;
     const auto nodes = static_cast<int>(joined.roster.nodes.size());
-    if (nodes < here.request.fewest_nodes || nodes > here.request.node_count)
+    if (!joined.late && (nodes < here.request.fewest_nodes || nodes > here.request.node_count))
         throw RendezvousError(exit_code::kNoHost,
                               "the head counts " + std::to_string(joined.roster.nodes.size()) +
                                   " nodes, this node " + std::to_string(here.request.node_count),

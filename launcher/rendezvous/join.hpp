@@ -4,6 +4,7 @@
 #include "control/head.hpp"
 #include "control/member.hpp"
 #include "control/rendezvous_error.hpp"
+#include "rendezvous/head_door.hpp"
 #include "spec/rendezvous_spec.hpp"
 
 #include <asio/io_context.hpp>
@@ -47,6 +48,9 @@ struct Joined {
     std::unique_ptr<Head> head;  ///< on node 0 only
     std::unique_ptr<Member> member;
     JoinSummary summary;
+    bool late = false;               ///< the job runs already; this node waits as a spare
+    std::unique_ptr<HeadDoor> door;  ///< on node 0 of a job of several, where it could be opened
+    std::string identity;            ///< the job's, by which others find it; empty with one node
 };
 
 /// Brings the nodes of the job together, each calling this. Runs `io` until all are there; the

@@ -131,7 +131,8 @@ void MemberJoin::on_message(control::Message&& message) {
 }
 
 void MemberJoin::on_welcome(control::Welcome&& welcome) {
-    if (welcome.self < 1 || welcome.self >= options_.node_count)
+    const bool is_late = !welcome.now.empty();  // others have come and gone before it
+    if (welcome.self < 1 || (!is_late && welcome.self >= options_.node_count))
         return fail(exit_code::kNoHost,
                     "the head, " + options_.head_name + ", gave this node a rank that is none", "");
     const std::string address = numeric_address(connection_->remote_endpoint());

@@ -85,6 +85,8 @@ void Console::end_line(OutputChannel& channel) {
 void Console::write_bytes(OutputStream stream, std::string_view bytes) {
     if (bytes.empty())
         return;
+    if (tap_)
+        tap_(stream == OutputStream::out ? 1 : 2, bytes);
     OutputChannel& to = channel(stream);
     append(to, bytes);
     if (to.is_terminal())
@@ -101,6 +103,8 @@ void Console::write_line(OutputStream stream, std::string_view prefix, std::stri
         line = paint_prefix(stream, in_charset(prefix, options_.charset), style) + ' ';
     line += escape_for_terminal(text, style.colours ? Colours::keep : Colours::strip);
     line += '\n';
+    if (tap_)
+        tap_(stream == OutputStream::out ? 1 : 2, line);
     end_line(to);
     append(to, line);
     if (to.queued_bytes() >= kReadyBelowBytes)
@@ -124,6 +128,8 @@ void Console::write_message(std::string_view text) {
         text.remove_suffix(1);
     const Colours colours = style().colours ? Colours::keep : Colours::strip;
     const std::string safe = escape_lines(mask_secrets(text, options_.secrets), colours);
+    if (tap_)
+        tap_(2, safe + '\n');
     append(*err_, in_charset(safe, options_.charset) + '\n');
 }
 

@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -65,6 +67,10 @@ public:
     /// visible here too.
     void write_message(std::string_view text);
 
+    /// Gets a copy of all that is written from now on: 1 stdout, 2 stderr; null: nobody does.
+    using Tap = std::function<void(int to, std::string_view text)>;
+    void set_tap(Tap tap) { tap_ = std::move(tap); }
+
     /// Whether set_status() shows anything: there is a terminal that can move its cursor.
     bool has_status_line() const { return status_channel_ != nullptr; }
     /// Shown below everything else and cut to the terminal's width; empty: no status line. Drawn by
@@ -87,6 +93,7 @@ private:
     void draw_status(Clock::time_point now);
 
     ConsoleOptions options_;
+    Tap tap_;
     std::unique_ptr<OutputChannel> err_;
     std::unique_ptr<OutputChannel> out_;       // null: the same place as err_
     OutputChannel* status_channel_ = nullptr;  // the terminal that has the status line

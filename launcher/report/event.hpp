@@ -197,6 +197,16 @@ struct WorldChanged {
     std::vector<std::string> without;       ///< by name, all that were lost or left out so far
     std::vector<std::string> instead = {};  ///< that were spares until now
 };
+/// A node has come to the running job, and waits as a spare.
+struct NodeJoined {
+    std::string node, address;
+    int ranks = 1;     ///< that it starts where it takes part
+    std::string when;  ///< it takes part: "at once", "when a generation ends", "when one is lost"
+};
+/// A node was left on somebody's wish, before it was lost.
+struct NodeDrained {
+    std::string node;
+};
 /// The node that decides is gone: this one ends its ranks by itself.
 struct HeadLost {
     std::string node, why;
@@ -243,9 +253,9 @@ struct Event {
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
                  StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
                  RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
-                 NodeLost, WorldChanged, HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown,
-                 PythonPreloaded, WarningRaised, FlightShown, StandstillNoticed, StandstillOver,
-                 StacksShown, JobHung, StragglersSeen, JobEnded>
+                 NodeLost, WorldChanged, NodeJoined, NodeDrained, HeadLost, SpawnFailed,
+                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, WarningRaised, FlightShown,
+                 StandstillNoticed, StandstillOver, StacksShown, JobHung, StragglersSeen, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -209,6 +209,13 @@ std::pair<const char*, Json> describe(const WorldChanged& e) {
              {"without", e.without},
              {"instead", e.instead}}};
 }
+std::pair<const char*, Json> describe(const NodeJoined& e) {
+    return {"node_joined",
+            {{"node", e.node}, {"address", e.address}, {"ranks", e.ranks}, {"when", e.when}}};
+}
+std::pair<const char*, Json> describe(const NodeDrained& e) {
+    return {"node_drained", {{"node", e.node}}};
+}
 std::pair<const char*, Json> describe(const FlightShown& e) {
     Json json = {{"reason", e.reason}, {"lines", e.lines}};
     set_if_any(json, "path", e.path);

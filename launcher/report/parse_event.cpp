@@ -136,6 +136,13 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                             .world_size = known_or(line, "world_size", 0),
                             .without = known_or<std::vector<std::string>>(line, "without", {}),
                             .instead = known_or<std::vector<std::string>>(line, "instead", {})};
+    if (name == "node_joined")
+        return NodeJoined{.node = known_or<std::string>(line, "node", ""),
+                          .address = known_or<std::string>(line, "address", ""),
+                          .ranks = known_or(line, "ranks", 0),
+                          .when = known_or<std::string>(line, "when", "")};
+    if (name == "node_drained")
+        return NodeDrained{known_or<std::string>(line, "node", "")};
     if (name == "job_hung") {
         JobHung hung;
         hung.found.headline = known_or<std::string>(line, "what", "");

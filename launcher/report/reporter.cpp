@@ -269,7 +269,7 @@ void Reporter::show(const Event&, const NodeLost& lost) {
 
 void Reporter::show(const Event&, const WorldChanged& world) {
     job_.world_size = world.world_size;
-    stop_notice_.reset();  // the ranks were stopped for it
+    stop_notice_.reset();  // where ranks were stopped for this alone, no failure has taken it away
     countdown_.reset();
     progress_.restart();
     console_.set_status({});
@@ -283,6 +283,18 @@ void Reporter::show(const Event&, const WorldChanged& world) {
         text += escape_for_terminal(fmt::format(" · {} instead", fmt::join(world.instead, ", ")),
                                     Colours::strip);
     console_.write_message(text);
+}
+
+void Reporter::show(const Event&, const NodeJoined& joined) {
+    console_.write_message(escape_for_terminal(
+        fmt::format("  joined    {} ({}) · {} rank{} · takes part {}", joined.node, joined.address,
+                    joined.ranks, joined.ranks == 1 ? "" : "s", joined.when),
+        Colours::strip));
+}
+
+void Reporter::show(const Event&, const NodeDrained& drained) {
+    console_.write_message(
+        escape_for_terminal(fmt::format("  left      {} · drained", drained.node), Colours::strip));
 }
 
 void Reporter::show(const Event&, const HeadLost& lost) {

@@ -84,6 +84,8 @@ private:
     void show(const Event& event, const GenerationEnded& ended);
     void show(const Event& event, const NodeLost& lost);
     void show(const Event& event, const WorldChanged& world);
+    void show(const Event& event, const NodeJoined& joined);
+    void show(const Event& event, const NodeDrained& drained);
     void show(const Event& event, const HeadLost& lost);
     void show(const Event& event, const SpawnFailed& failure);
     void show(const Event& event, const WarningRaised& warning);

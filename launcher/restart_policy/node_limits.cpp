@@ -25,11 +25,13 @@ std::optional<int> fewest_nodes(const JobSpec& spec) {
 // A node too few is a spare too few: the job itself comes first.
 int nodes_at_start(const JobSpec& spec, int joined) {
     const ResourceSpec& resources = spec.resources;
-    if (resources.spare_nodes == 0)
-        return joined;
+    const int group = fewest_nodes(spec) ? resources.node_group : 1;
     const int most = std::max(resources.nodes, resources.most_nodes);
-    return std::clamp(joined - resources.spare_nodes, std::min(resources.nodes, joined),
-                      std::min(most, joined));
+    const int wanted = resources.spare_nodes == 0
+                           ? joined
+                           : std::clamp(joined - resources.spare_nodes,
+                                        std::min(resources.nodes, joined), std::min(most, joined));
+    return wanted - wanted % group;
 }
 
 std::string describe_node_limits(const JobSpec& spec, int nodes, int spares) {

@@ -17,13 +17,15 @@ namespace {
 
 // The folder that holds run directories: before the nodes have met, nobody knows the run's own
 // name.
-std::string shared_directory(const JobSpec& spec) {
+std::string directory_of_key(const JobSpec& spec) {
     if (!spec.run_dir.empty())
         return absolute_path(spec.run_dir).parent_path();
     return absolute_path(spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path);
 }
 
 }  // namespace
+
+std::string shared_directory_of(const JobSpec& spec) { return directory_of_key(spec); }
 
 std::string now_text() {
     const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -60,7 +62,7 @@ JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::
     request.run_id = spec.run_id;
     request.spec_name = std::filesystem::path(spec.spec_file).filename();
     request.run_name = now_text();
-    request.shared_directory = shared_directory(spec);
+    request.shared_directory = directory_of_key(spec);
     if (shape.nodes > 1)
         request.program_digest = program_digest();
     request.spec_digest = spec.source_digest;

@@ -16,4 +16,7 @@ NodeOptions node_options(const JobSpec& spec);
 JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version,
                          int cancel_fd);
 
+/// Where the key file is, where the job's key comes from one.
+std::string shared_directory_of(const JobSpec& spec);
+
 }  // namespace autolaunch::launcher

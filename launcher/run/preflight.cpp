@@ -1,10 +1,12 @@
 #include "run/preflight.hpp"
 
 #include "base/file_io.hpp"
+#include "doctor/check_runner.hpp"
 #include "doctor/meeting.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "report/console.hpp"
 #include "report/screen.hpp"
+#include "restart_policy/node_limits.hpp"
 #include "run/run_doctor.hpp"
 #include "supervise/stay_out.hpp"
 
@@ -41,6 +43,16 @@ void warn_of(const Verdict& verdict, std::vector<std::string>& warnings) {
                                            entry.finding.fix));
 }
 
+// The others work: a node that has come checks itself.
+std::optional<int> examine_alone(const NodeSources& sources, const JobSpec& spec,
+                                 const EnvironmentMap& environment) {
+    const Verdict verdict = judge({examine_node(sources, {})});
+    if (!verdict.has(Severity::fail) || spec.rendezvous.preflight != Preflight::stop)
+        return std::nullopt;
+    show_failures(verdict, Screen(environment));
+    return exit_code::kUnfit;
+}
+
 }  // namespace
 
 NodeSources sources_of_job(const JobSpec& spec, const Joined& joined, const NodeTasks& tasks,
@@ -61,14 +73,37 @@ NodeSources sources_of_job(const JobSpec& spec, const Joined& joined, const Node
     return sources;
 }
 
-std::optional<int> preflight(asio::io_context& io, Joined& joined, const JobSpec& spec,
-                             const NodeTasks& tasks, const EnvironmentMap& environment,
-                             int cancel_fd) {
+std::map<std::string, std::string> nodes_to_leave_out(const Verdict& verdict, const JobSpec& spec,
+                                                      const Roster& roster) {
+    const auto fewest = fewest_nodes(spec);
+    std::map<std::string, std::string> unfit;
+    if (!fewest)
+        return unfit;
+    for (const NodesFinding& entry : verdict.findings)
+        if (entry.finding.severity == Severity::fail)
+            for (const std::string& node : entry.nodes)
+                unfit.emplace(node, entry.finding.check + ": " + entry.finding.what);
+    const int left = static_cast<int>(roster.nodes.size() - unfit.size());
+    const bool enough = left - left % spec.resources.node_group >= *fewest;
+    if (!enough || unfit.contains(roster.nodes.front().name))
+        unfit.clear();
+    return unfit;
+}
+
+PreflightOutcome preflight(asio::io_context& io, Joined& joined, const JobSpec& spec,
+                           const NodeTasks& tasks, const EnvironmentMap& environment,
+                           int cancel_fd) {
     if (spec.rendezvous.preflight == Preflight::off)
-        return std::nullopt;
+        return {};
     const NodeSources sources = sources_of_job(spec, joined, tasks, environment);
+    if (joined.late)
+        return {examine_alone(sources, spec, environment)};
     MeetingOptions options;
     options.cancel_fd = cancel_fd;
+    if (spec.rendezvous.preflight == Preflight::stop)
+        options.leave_out = [&](const Verdict& verdict) {
+            return nodes_to_leave_out(verdict, spec, joined.roster);
+        };
     const MeetingOutcome outcome = hold_meeting(io, joined, sources, {}, options);
     const bool stop = outcome.has_failures && spec.rendezvous.preflight == Preflight::stop;
     if (outcome.verdict && stop)
@@ -76,9 +111,9 @@ std::optional<int> preflight(asio::io_context& io, Joined& joined, const JobSpec
     if (outcome.verdict && !stop)
         warn_of(*outcome.verdict, joined.summary.warnings);
     if (!stop)
-        return std::nullopt;
+        return {{}, outcome.left_out};
     stay_out(io, joined, {exit_code::kUnfit, "a node is not fit for the job", ""});
-    return exit_code::kUnfit;
+    return {exit_code::kUnfit};
 }
 
 }  // namespace autolaunch::launcher

@@ -23,10 +23,12 @@
 #include "restart_policy/node_limits.hpp"
 #include "run/clean.hpp"
 #include "run/exit_proof.hpp"
+#include "run/head_record.hpp"
 #include "run/join_inputs.hpp"
 #include "run/nccl_site.hpp"
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
+#include "run/quick_check.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
 #include "stdio/line_buffering.hpp"
@@ -67,7 +69,7 @@ ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run
 
 // Of a launch without network, and of each rank: two log files and a pidfd at least, and its
 // connections to the store, to the agent and to MPI's server as well.
-constexpr std::size_t kFewestFiles = 17, kFewestOfRank = 3, kNeededFiles = 24, kNeededOfRank = 6;
+constexpr std::size_t kFewestFiles = 18, kFewestOfRank = 3, kNeededFiles = 26, kNeededOfRank = 6;
 constexpr std::size_t kTerminalsOfRank = 4;  // two, and what is copied from them goes to two files
 
 void require_files(const JobShape& shape, const LoggingSpec& logging) {
@@ -259,17 +261,22 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     require_files(shape, spec.logging);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
-    joined.roster.hold_back_all_but(
-        nodes_at_start(spec, static_cast<int>(joined.roster.nodes.size())));
-    if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
-        return *unfit;
+    if (!joined.late)
+        joined.roster.hold_back_all_but(
+            nodes_at_start(spec, static_cast<int>(joined.roster.nodes.size())));
+    PreflightOutcome fitness = preflight(io, joined, spec, tasks, environment, keeper_gone.get());
+    if (fitness.exit_code)
+        return *fitness.exit_code;
+    origin.unfit = std::move(fitness.unfit);
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     add_gpu_claims(claims, kClaimsOfStart, plan);
     if (joined.head)
         node_loss.add(plan, allocation);
     const auto replan = [&joined, &plan = plan, &run_dir = run_dir, &allocation, &topology,
-                         &environment](const std::vector<int>& ranks_per_node) {
+                         &environment](const std::vector<int>& ranks_per_node,
+                                       const std::vector<int>& order) {
         Roster roster = joined.roster;
+        roster.order = order;
         for (std::size_t node = 0; node < ranks_per_node.size() && node < roster.nodes.size();
              ++node) {
             RosterNode& known = roster.nodes[node];
@@ -282,11 +289,20 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         joined.roster = std::move(roster);
         run_dir.keep_plan(plan);
     };
+    const auto add_node = [&joined](const std::string& name, int ranks) {
+        joined.roster.nodes.push_back({name, 0, ranks});
+    };
+    QuickCheck quick_check(io, sources_of_job(spec, joined, tasks, environment));
+    const auto check = [&quick_check](const std::string& address, QuickCheck::Done done) {
+        quick_check.start(address, std::move(done));
+    };
     ConsoleOptions console_options = ConsoleOptions::from_environment();
     console_options.secrets = plan.spec.secrets;
     console_options.ranks_write_bytes = !plan.spec.logging.prefix;
     Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
+    if (joined.head)
+        run_dir.keep_head(head_record(joined, spec, plan, sockets->path()));
     JobTraces traces;
     traces.scratch = sockets->path();
     write_job_record(sockets->path(), {plan.run_id, plan.run_dir, plan.hostname, plan.node_rank});
@@ -304,7 +320,10 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
                    shell,
                    origin,
                    &traces,
-                   replan},
+                   replan,
+                   add_node,
+                   check,
+                   joined.head ? door_of(sockets->path()) : std::string()},
                   std::move(keeper_gone), {environment, file_limit, ignores_hangup()});
     coordinator.reset();
     sockets.reset();

@@ -348,12 +348,13 @@ bool FieldReader::read_nodes(ResourceSpec& field) {
         return false;
     field.nodes = field.most_nodes = static_cast<int>(*number);
     field.spare_nodes = 0;
+    field.node_group = 1;
     return true;
 }
 
 // {min, max, spares}: of min and max the one that is left out is as the other.
 bool FieldReader::read_node_counts(ResourceSpec& field) {
-    std::optional<int> fewest, most, spares;
+    std::optional<int> fewest, most, spares, group;
     const auto complain = [this](const Origin& at, const std::string& path,
                                  const std::string& message) {
         errors_.push_back(error_at(at, path, message));
@@ -364,9 +365,10 @@ bool FieldReader::read_node_counts(ResourceSpec& field) {
         std::optional<int>* const count = entry.key == "min"      ? &fewest
                                           : entry.key == "max"    ? &most
                                           : entry.key == "spares" ? &spares
+                                          : entry.key == "group"  ? &group
                                                                   : nullptr;
         if (count == nullptr) {
-            complain(entry.key_at, path, "unknown key; there are min, max, spares");
+            complain(entry.key_at, path, "unknown key; there are min, max, spares, group");
             continue;
         }
         const Scalar scalar = is_typed(entry.value) ? resolve_scalar(entry.value.text) : Scalar();
@@ -383,11 +385,15 @@ bool FieldReader::read_node_counts(ResourceSpec& field) {
         complain(value_.at, path_, "says neither min nor max: how many nodes?");
     if (!reported_ && fewest && most && *most < *fewest)
         complain(value_.at, path_, "max is smaller than min");
+    for (const auto& count : {fewest, most})
+        if (!reported_ && count && *count % group.value_or(1) != 0)
+            complain(value_.at, path_, "min and max are no multiples of group");
     if (reported_)
         return false;
     field.nodes = fewest ? *fewest : *most;
     field.most_nodes = most ? *most : *fewest;
     field.spare_nodes = spares.value_or(0);
+    field.node_group = group.value_or(1);
     return true;
 }
 

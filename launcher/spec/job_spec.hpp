@@ -42,8 +42,8 @@ struct TrainerSpec {
     /// Commands around the program, by ranks: "0,3-5" or "all".
     std::map<std::string, std::string> wrap;
     PreloadSpec preload;
-    /// Where what they import is read from: shared, its own file system; or node, copies on the node
-    /// that were read once for all nodes.
+    /// Where what they import is read from: shared, its own file system; or node, copies on the
+    /// node that were read once for all nodes.
     std::string preload_from = "shared";
     std::string preload_cache;  ///< the folder of these copies; empty: below /var/tmp
 };
@@ -78,9 +78,12 @@ enum class RanksPerNode { unset, automatic, cpu, gpu, fixed };
 
 struct ResourceSpec {
     int nodes = 1;
-    int most_nodes = 1;        ///< of --nnodes MIN:MAX; else as many
-    int spare_nodes = 0;       ///< join, and take part once another node is lost
-    bool nodes_given = false;  ///< by --nnodes or PET_NNODES, also where it is 1
+    int most_nodes = 1;         ///< of --nnodes MIN:MAX; else as many
+    int spare_nodes = 0;        ///< join, and take part once another node is lost
+    int node_group = 1;         ///< nodes that take part together or not at all
+    std::string grow = "next";  ///< now: nodes that come take part at once; next: when a generation
+                                ///< ends anyway
+    bool nodes_given = false;   ///< by --nnodes or PET_NNODES, also where it is 1
     std::optional<int> gpus_per_node;
     std::optional<int>
         total_ranks;  ///< -np, --ntasks; spread evenly where no number a node is given
@@ -176,6 +179,7 @@ struct RestartSpec {
     HangAfter hang_after;
     /// warn, replace or off: of ranks for which the others wait
     std::string straggler = "warn";
+    bool check_nodes = true;  ///< those that stay, after a failure that may be a machine's
     RestartRules on;
 };
 

@@ -86,51 +86,60 @@ Section distributed_section() {
 }
 
 Section resource_section() {
-    return {"resource_management",
-            "What the job uses of each machine, and how ranks are placed.",
-            false,
-            false,
-            {{"nodes",
-              Form::nodes,
-              FIELD(resources),
-              "1",
-              "Machines. {min: 6, max: 8, spares: 1}: the job goes on while it has 6, and one more "
-              "than the 8 waits to take a lost one's place (docs/recovery.md).",
-              {},
-              1},
-             {"gpus_per_node", Form::whole_number, FIELD(resources.gpus_per_node), "",
-              "GPUs to use of each machine. Without it: all that are granted."},
-             {"ranks_per_node",
-              Form::ranks_per_node,
-              FIELD(resources),
-              "",
-              "Ranks on each machine, as torchrun's --nproc-per-node. gpu: one per GPU; cpu: one "
-              "per CPU; auto: one per "
-              "GPU, or one per CPU where there are none; or their number. Without it: one per GPU, "
-              "or one where there are "
-              "none.",
-              {},
-              1},
-             {"memory_per_gpu", Form::size, FIELD(resources.memory_per_gpu_bytes), "",
-              "Memory that a GPU must have."},
-             {"cpu_cores_per_gpu",
-              Form::whole_number,
-              FIELD(resources.cpu_cores_per_gpu),
-              "",
-              "CPU cores for each rank that has a GPU.",
-              {},
-              1},
-             {"binding",
-              Form::binding,
-              FIELD(resources),
-              "node",
-              "CPUs of a rank. node: all of its NUMA node; exclusive: cores of its own; socket: "
-              "its socket; core-complex: "
-              "its last-level cache's cores; none: as inherited. Or a list with an entry a local "
-              "rank: CPUs "
-              "(\"0-7,64-71\"), "
-              "NUMA nodes (numa:1) or cores (core:0-3).",
-              {"node", "exclusive", "socket", "core-complex", "none"}}}};
+    return {
+        "resource_management",
+        "What the job uses of each machine, and how ranks are placed.",
+        false,
+        false,
+        {{"nodes",
+          Form::nodes,
+          FIELD(resources),
+          "1",
+          "Machines. {min: 6, max: 8, spares: 1}: the job goes on while it has 6, and one more "
+          "than the 8 waits to take a lost one's place. With group: 2 they take part in twos, "
+          "such as the nodes of one replica, or not at all (docs/recovery.md).",
+          {},
+          1},
+         {"grow",
+          Form::text,
+          FIELD(resources.grow),
+          "next",
+          "When nodes that come to the running job take part, where it has less than max: next, "
+          "when a generation ends anyway; now, at once, after ranks have saved.",
+          {"next", "now"}},
+         {"gpus_per_node", Form::whole_number, FIELD(resources.gpus_per_node), "",
+          "GPUs to use of each machine. Without it: all that are granted."},
+         {"ranks_per_node",
+          Form::ranks_per_node,
+          FIELD(resources),
+          "",
+          "Ranks on each machine, as torchrun's --nproc-per-node. gpu: one per GPU; cpu: one "
+          "per CPU; auto: one per "
+          "GPU, or one per CPU where there are none; or their number. Without it: one per GPU, "
+          "or one where there are "
+          "none.",
+          {},
+          1},
+         {"memory_per_gpu", Form::size, FIELD(resources.memory_per_gpu_bytes), "",
+          "Memory that a GPU must have."},
+         {"cpu_cores_per_gpu",
+          Form::whole_number,
+          FIELD(resources.cpu_cores_per_gpu),
+          "",
+          "CPU cores for each rank that has a GPU.",
+          {},
+          1},
+         {"binding",
+          Form::binding,
+          FIELD(resources),
+          "node",
+          "CPUs of a rank. node: all of its NUMA node; exclusive: cores of its own; socket: "
+          "its socket; core-complex: "
+          "its last-level cache's cores; none: as inherited. Or a list with an entry a local "
+          "rank: CPUs "
+          "(\"0-7,64-71\"), "
+          "NUMA nodes (numa:1) or cores (core:0-3).",
+          {"node", "exclusive", "socket", "core-complex", "none"}}}};
 }
 
 Section nccl_section() {
@@ -345,6 +354,10 @@ Section restart_section() {
           "goes on without it (resource_management.nodes); 3 times in 6 h at most, each node once. "
           "off: nothing.",
           {"warn", "replace", "off"}},
+         {"check_nodes", Form::boolean, FIELD(restart.check_nodes), "true",
+          "Before the next generation of a job that may lose nodes, after a crash of hardware, "
+          "network or unknown cause: those that stay look at their GPUs and for each other, 10 s "
+          "at most, and who fails is left out (docs/recovery.md)."},
          {"on", Form::restart_map, FIELD(restart.on), "",
           "What follows from a cause (docs/causes.md), such as {network: {window: 5 per 6h, delay: "
           "10s, backoff: 2}, crash: {budget: 1}, gpu: {action: stop}}."}}};
@@ -548,7 +561,7 @@ std::string expectation(const Key& key) {
         case Form::nccl_map:
             return "a mapping of NCCL_* names to text";
         case Form::nodes:
-            return "a whole number >= 1, or {min: M, max: N, spares: S}";
+            return "a whole number >= 1, or {min: M, max: N, spares: S, group: G}";
         case Form::ranks_per_node:
             return "auto, cpu, gpu or a whole number >= 1";
         case Form::binding:

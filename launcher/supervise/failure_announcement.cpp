@@ -31,9 +31,7 @@ std::vector<Bystander> bystanders(const GenerationTally& tally, const Roster& ro
     for (const RankExited& end : tally.ends_but(std::nullopt)) {
         if (!is_one(end))
             continue;
-        int node = static_cast<int>(roster.nodes.size()) - 1;
-        while (node > 0 && roster.first_rank(node) > end.rank)
-            --node;
+        const int node = std::max(0, roster.node_of(end.rank));
         found.push_back({.rank = end.rank,
                          .node = roster.nodes[static_cast<std::size_t>(node)].name,
                          .ran = end.ran});

@@ -63,6 +63,8 @@ void GenerationTally::ended(int node, control::RanksEnded report, Moment heard) 
 }
 
 void GenerationTally::lost(int node) {
+    if (static_cast<std::size_t>(node) >= nodes_.size())
+        return;  // it has come since the generation began
     Node& known = nodes_[static_cast<std::size_t>(node)];
     if (known.ended)
         return;

@@ -75,8 +75,9 @@ NodeLost announce_lost(const Roster& roster, int node, const std::string& why,
     lost.node = roster.nodes.at(static_cast<std::size_t>(node)).name;
     lost.why = why;
     lost.ran = ran;
-    for (int rank = roster.first_rank(node); rank < roster.first_rank(node + 1); ++rank)
-        lost.ranks.push_back(rank);
+    const int first = roster.first_rank(node);
+    for (int i = 0; i < roster.nodes[static_cast<std::size_t>(node)].ranks; ++i)
+        lost.ranks.push_back(first + i);
     return lost;
 }
 
@@ -88,9 +89,7 @@ JobHung announce_hang(const StandstillNoticed& found, const Roster& roster, cons
                     .sure = found.sure,
                     .limit = {}};
     if (!found.ranks.empty()) {
-        int node = static_cast<int>(roster.nodes.size()) - 1;
-        while (node > 0 && roster.first_rank(node) > found.ranks.front())
-            --node;
+        const int node = std::max(0, roster.node_of(found.ranks.front()));
         facts.rank = found.ranks.front();
         facts.node = roster.nodes.at(static_cast<std::size_t>(node)).name;
         facts.what = found.lines.front();

@@ -1,3 +1,4 @@
+#include "restart_policy/node_limits.hpp"
 #include "supervise/job_supervisor.hpp"
 
 #include "base/deadline.hpp"
@@ -7,7 +8,6 @@
 #include "causes/start_words.hpp"
 #include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "restart_policy/node_limits.hpp"
 #include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
 
@@ -69,6 +69,8 @@ void JobSupervisor::on(int node, control::GenerationRunning&& running) {
     dispatch(JobEvent::started);
     if (state_ == JobState::running)
         stragglers_.begin_generation(generation_number_);
+    if (state_ == JobState::running && !renewal_.empty())
+        renew(std::string(renewal_));
 }
 
 void JobSupervisor::on(int node, control::StartFailed&& failed) {
@@ -211,9 +213,9 @@ void JobSupervisor::on_hang(const StandstillNoticed& found) {
 void JobSupervisor::on_straggler(int rank, const std::string& what) {
     if (state_ != JobState::running)
         return;
-    int node = static_cast<int>(roster_.nodes.size()) - 1;
-    while (node > 0 && (roster_.first_rank(node) > rank || !takes_part(node)))
-        --node;
+    const int node = roster_.node_of(rank);
+    if (node < 0)
+        return;
     const EndRecord record = judge_straggler(rank, name_of(node), what);
     const Decision decision = decide_on(record);
     const auto before = slow_on_.find(rank);
@@ -223,7 +225,7 @@ void JobSupervisor::on_straggler(int rank, const std::string& what) {
                           before->second);
     else if (node == roster_.self)
         why = "that is the head's own node, which must stay";
-    else if (!may_go_on_without(node))
+    else if (!members_.can_do_without(node))
         why = "no other node is there, and the job needs all it has";
     if (!why.empty()) {
         if (not_replaced_.insert(rank).second && why_no_replacement(plan_.spec).empty())
@@ -254,14 +256,14 @@ void JobSupervisor::on(int, control::Overslept&& slept) {
 void JobSupervisor::on(int node, control::Here&& here) {
     if (!is_current(here.generation) || here.request != who_is_here_)
         return;
-    if (takes_part(node))
+    if (members_.takes_part(node))
         here_.insert(node);
     if (2 * here_.size() > static_cast<std::size_t>(roster_.taking_part()))
         head_.command(control::GoOn{generation_number_});
 }
 
 void JobSupervisor::on_node_lost(int node, const std::string& why) {
-    if (state_ == JobState::finished || !gone_.insert(node).second)
+    if (state_ == JobState::finished)
         return;
     if (tally_)
         tally_->lost(node);
@@ -269,15 +271,23 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
         store_.relays->forget(node);
     flight_.node_lost(node);
     standstill_.node_lost(node);
+    if (unchecked_.erase(node) > 0 && unchecked_.empty())
+        end_check();
     lose(node, JobEvent::node_lost, why);
     end_generation_if_over();
 }
 
 // Its agent may still be there, and end its ranks as told.
 void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
-    if (!given_up_.insert(node).second)
+    const bool was_wanted = members_.is_fit(node);
+    const bool was_arriving = members_.standing(node) == Membership::Standing::arriving;
+    if (!members_.lose(node))
         return;
-    if (spare_was_lost(node, why))
+    if (was_arriving)
+        return report(WarningRaised{name_of(node) + " had come, and is gone: " + why});
+    if (!members_.is_missed(node))  // one that waited, and that nobody waits for
+        return was_wanted ? report_lost_spare(node, why) : void();
+    if (!was_wanted && tally_ == std::nullopt)
         return;
     settled_at_ = steady_clock::now() + kSettleTime;
     lost_.push_back(announce_lost(roster_, node, why, elapsed_since(started_at_)));
@@ -295,17 +305,14 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
 
 // Ranks that fail of the loss end a generation, too: which of the two is heard of first is chance.
 bool JobSupervisor::goes_on_without(int node) const {
-    return !is_ended_from_outside() && state_ != JobState::stopping && may_go_on_without(node);
+    return !is_ended_from_outside() && state_ != JobState::stopping &&
+           members_.can_do_without(node);
 }
 
-// One that waited, and that nobody waits for.
-bool JobSupervisor::spare_was_lost(int node, const std::string& why) {
-    if (takes_part(node) || (state_ == JobState::waiting && !goes_on_without(node)))
-        return false;
-    const auto left = fit_nodes() - roster_.taking_part();
+void JobSupervisor::report_lost_spare(int node, const std::string& why) {
+    const int left = members_.spares_left();
     report(WarningRaised{fmt::format("the spare {} was lost: {}; {} left", name_of(node), why,
                                      left > 0 ? std::to_string(left) : "no other is")});
-    return true;
 }
 
 // An agent that is cut off from the head ends its ranks by itself, after the same silence by which

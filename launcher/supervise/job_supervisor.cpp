@@ -1,4 +1,5 @@
 #include "supervise/job_supervisor.hpp"
+#include "restart_policy/node_limits.hpp"
 
 #include "base/deadline.hpp"
 #include "base/hash.hpp"
@@ -8,7 +9,6 @@
 #include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
 #include "restart_policy/hang_limit.hpp"
-#include "restart_policy/node_limits.hpp"
 #include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
 #include "supervise/stop_grace.hpp"
@@ -38,24 +38,33 @@ constexpr auto kLeastChange =
 constexpr auto kWarningDelay =
     std::chrono::milliseconds(100);  // equal warnings of other nodes come within it
 
+Membership make_membership(const JobSpec& spec, const Roster& roster) {
+    std::vector<Membership::Node> nodes;
+    for (const RosterNode& node : roster.nodes)
+        nodes.push_back({node.name, node.ranks + node.held_back});
+    const int at_start = roster.taking_part();
+    return {member_limits(spec, at_start), nodes, at_start, roster.self};
+}
+
 }  // namespace
 
 JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
                              const Joined& joined, Reporter& reporter, StopFacts& stop_facts,
-                             int first_generation)
+                             ConsoleWatchers& watchers, int first_generation)
     : io_(io),
       plan_(plan),
       coordinator_(coordinator),
       joined_(joined),
       roster_(joined.roster),
-      ranks_of_(joined.roster.ranks_where_taking_part()),
-      nodes_wanted_(joined.roster.taking_part()),
+      members_(make_membership(plan.spec, joined.roster)),
       head_(*joined.head),
       reporter_(reporter),
+      watchers_(watchers),
       timer_(io),
       warning_timer_(io),
       settle_timer_(io),
       peer_timer_(io),
+      check_timer_(io),
       stop_planner_(
           io, plan, stop_facts,
           {.report = [this](Happening what) { report(std::move(what)); },
@@ -91,6 +100,9 @@ void JobSupervisor::start(const JobOrigin& origin) {
     if (const std::string why = why_no_replacement(plan_.spec); !why.empty())
         report(WarningRaised{"restart.straggler: replace replaces no node: " + why});
     stop_planner_.say_budget();
+    for (std::string& line : members_.leave_out(origin.unfit))
+        report(WarningRaised{std::move(line)});
+    open_door();
     start_generation();
 }
 
@@ -114,12 +126,14 @@ void JobSupervisor::act(JobAction action) {
                                                    : stop_reason_);
         case JobAction::terminate_ranks:
             return stop_ranks(false, stop_reason_);
+        case JobAction::ask_ranks_to_save:
+            return ask_ranks_to_save();
         case JobAction::kill_ranks:
             return kill_ranks();
         case JobAction::wait_to_restart:
             return wait_to_restart();
         case JobAction::start_generation:
-            ++restarts_;
+            restarts_ += renewing_ ? 0 : 1;
             return start_generation();
         case JobAction::finish:
             return finish();
@@ -129,8 +143,10 @@ void JobSupervisor::act(JobAction action) {
 }
 
 void JobSupervisor::start_generation() {
-    kill_sent_ = false;
+    kill_sent_ = renewing_ = false;
+    renewal_.clear();
     choose_nodes();
+    dismiss_drained();
     ended_by_.reset();
     next_.reset();
     hang_.reset();
@@ -141,8 +157,8 @@ void JobSupervisor::start_generation() {
                              roster_.world_size());
     standstill_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()));
     tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
-    for (int node = 0; node < static_cast<int>(roster_.nodes.size()); ++node) {
-        if (takes_part(node))
+    for (int node = 0; node < members_.size(); ++node) {
+        if (members_.takes_part(node))
             continue;
         flight_.node_lost(node);
         standstill_.node_lost(node);
@@ -160,79 +176,29 @@ void JobSupervisor::start_generation() {
                                            .master_port = store_.server->port(),
                                            .store_token = store_.token,
                                            .secret = random_hex(kSecretBytes),
-                                           .ranks_per_node = roster_.ranks_per_node()});
+                                           .ranks_per_node = roster_.ranks_per_node(),
+                                           .order = roster_.order});
 }
 
-// Of the generation that is about to begin: the first that are fit. Those that stay keep their
-// places before spares that are behind them.
+// Of the generation that is about to begin.
 void JobSupervisor::choose_nodes() {
     missed_node_.clear();
-    leave_out_unfit_nodes();
-    WorldChanged changed;
-    const std::vector<int> before = roster_.ranks_per_node();
-    int wanted = nodes_wanted_;
-    for (std::size_t at = 0; at < roster_.nodes.size(); ++at) {
-        RosterNode& node = roster_.nodes[at];
-        const bool fit = is_fit(static_cast<int>(at));
-        const bool takes_part = fit && wanted > 0;
-        wanted -= takes_part ? 1 : 0;
-        if (!fit)
-            changed.without.push_back(node.name);
-        if (takes_part && node.ranks == 0)
-            changed.instead.push_back(node.name);
-        node.held_back = fit && !takes_part ? ranks_of_[at] : 0;
-        node.ranks = takes_part ? ranks_of_[at] : 0;
+    for (std::string& line : members_.leave_out(restart_book_.unfit_nodes()))
+        report(WarningRaised{std::move(line)});
+    World world = members_.choose();
+    for (int at = 0; at < members_.size(); ++at) {
+        RosterNode& node = roster_.nodes[static_cast<std::size_t>(at)];
+        const int ranks = members_.node(at).ranks;
+        node.ranks = world.ranks_per_node[static_cast<std::size_t>(at)];
+        node.held_back = members_.is_fit(at) && node.ranks == 0 ? ranks : 0;
     }
-    changed.nodes = roster_.taking_part();
-    changed.world_size = roster_.world_size();
-    if (roster_.ranks_per_node() != before)
-        report(std::move(changed));
-}
-
-bool JobSupervisor::is_fit(int node) const {
-    return !given_up_.contains(node) && !left_out_.contains(node);
-}
-
-// As far as the job may go on without them. The head's own node stays: nobody else could be head.
-void JobSupervisor::leave_out_unfit_nodes() {
-    if (!fewest_nodes(plan_.spec))
-        return;
-    for (const auto& [name, why] : restart_book_.unfit_nodes()) {
-        const auto found =
-            std::find_if(roster_.nodes.begin(), roster_.nodes.end(),
-                         [&name = name](const RosterNode& node) { return node.name == name; });
-        const auto node = static_cast<int>(found - roster_.nodes.begin());
-        if (found == roster_.nodes.end() || !is_fit(node) || kept_unfit_.contains(node))
-            continue;
-        const std::string stays = node == roster_.self       ? "it is the head's"
-                                  : !may_go_on_without(node) ? "the job needs it"
-                                                             : "";
-        (stays.empty() ? left_out_ : kept_unfit_).insert(node);
-        report(WarningRaised{
-            stays.empty()
-                ? fmt::format("{} is left out for the rest of the job: {}", name, why)
-                : fmt::format("{} is not left out, for {}, although {}", name, stays, why)});
-    }
-}
-
-bool JobSupervisor::others_suffice(const std::string& without) const {
-    for (std::size_t node = 0; node < roster_.nodes.size(); ++node)
-        if (roster_.nodes[node].name == without)
-            return static_cast<int>(node) != roster_.self &&
-                   may_go_on_without(static_cast<int>(node));
-    return false;
-}
-
-bool JobSupervisor::may_go_on_without(int node) const {
-    const auto fewest = fewest_nodes(plan_.spec);
-    return fewest && fit_nodes() - (is_fit(node) ? 1 : 0) >= *fewest;
-}
-
-int JobSupervisor::fit_nodes() const {
-    int fit = 0;
-    for (std::size_t node = 0; node < roster_.nodes.size(); ++node)
-        fit += is_fit(static_cast<int>(node)) ? 1 : 0;
-    return fit;
+    // MPI libraries are told of nodes in one order, and number ranks by it.
+    roster_.order = plan_.mpi.mode == MpiMode::none ? world.order : std::vector<int>();
+    if (world.changed)
+        report(WorldChanged{.nodes = roster_.taking_part(),
+                            .world_size = roster_.world_size(),
+                            .without = std::move(world.without),
+                            .instead = std::move(world.joining)});
 }
 
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
@@ -326,7 +292,11 @@ void JobSupervisor::give_up() {
 }
 
 void JobSupervisor::wait_to_restart() {
-    const auto delay = next_ ? next_->delay : plan_.spec.restart.backoff;
+    if (begin_check())
+        return;
+    const auto delay = next_       ? next_->delay
+                       : renewing_ ? std::chrono::milliseconds(0)
+                                   : plan_.spec.restart.backoff;
     wait_then(std::max(delay, elapsed_between(steady_clock::now(), fenced_at_)),
               JobEvent::wait_over);
 }
@@ -335,6 +305,7 @@ void JobSupervisor::finish() {
     if (settles_before(&JobSupervisor::finish))
         return;
     timer_.cancel();
+    check_timer_.cancel();
     flight_.stop();
     stop_planner_.stop();
     show_warnings();
@@ -345,6 +316,8 @@ void JobSupervisor::finish() {
                     .outcome = decision.outcome,
                     .restarts = restarts_,
                     .ran = elapsed_since(started_at_)});
+    answer_all("the job has ended: " + decision.outcome);
+    watchers_.finish(decision.code, decision.outcome);
     head_.command(control::Finish{.exit_code = decision.code,
                                   .outcome = decision.outcome,
                                   .ends_step = node_that_ends_step()});
@@ -352,7 +325,7 @@ void JobSupervisor::finish() {
 
 // Where Slurm sees no node end, the step that is ended would count as one that did well.
 int JobSupervisor::node_that_ends_step() const {
-    return given_up_.size() < roster_.nodes.size() ? unseen_node_ : -1;
+    return members_.lost_nodes() < members_.size() ? unseen_node_ : -1;
 }
 
 void JobSupervisor::leave() {
@@ -360,6 +333,8 @@ void JobSupervisor::leave() {
     io_.restart();
     while (!head_.all_left() && !deadline.passed())
         io_.run_one_until(deadline.at());
+    if (joined_.door)
+        joined_.door->set_handlers({});
 }
 
 void JobSupervisor::warn(int node, const std::string& text) {

@@ -4,9 +4,11 @@
 #include "rank_services/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
+#include "restart_policy/membership.hpp"
 #include "standstill/standstill_inquiry.hpp"
 #include "standstill/straggler_watch.hpp"
 #include "stopping/stop_facts.hpp"
+#include "supervise/console_watchers.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
@@ -20,9 +22,11 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -31,6 +35,7 @@ namespace autolaunch::launcher {
 struct JobOrigin {
     std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();  ///< we did
     std::optional<int> requeue = {};  ///< how often the scheduler had requeued it; nothing: none
+    std::map<std::string, std::string> unfit = {};  ///< nodes that the checks found so, and why
 };
 
 /// Decides for the whole job, on the head: turns what nodes report into events of the job table and
@@ -43,10 +48,12 @@ public:
     /// All must outlive it; `joined` is the head's.
     JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
                   const Joined& joined, Reporter& reporter, StopFacts& stop_facts,
-                  int first_generation);
+                  ConsoleWatchers& watchers, int first_generation);
 
     /// Says what job this is, and commands its first generation.
     void start(const JobOrigin& origin);
+    /// Somebody who has proved that he may wants to see the console, or a node out of the job.
+    void on_ask(const control::Ask& ask, const std::shared_ptr<Caller>& caller);
     /// After the job: until every node has left.
     void leave();
     int node_that_ends_step() const;
@@ -56,17 +63,25 @@ private:
     void act(JobAction action);
     void start_generation();
     void choose_nodes();
-    bool is_fit(int node) const;
-    int fit_nodes() const;
-    void leave_out_unfit_nodes();
-    bool may_go_on_without(int node) const;
-    /// Without that node, by name.
-    bool others_suffice(const std::string& without) const;
-    /// In this generation.
-    bool takes_part(int node) const {
-        return roster_.nodes[static_cast<std::size_t>(node)].ranks > 0;
-    }
-    bool spare_was_lost(int node, const std::string& why);
+    void report_lost_spare(int node, const std::string& why);
+
+    // Nodes that come and go on somebody's wish: job_members.cpp.
+    void open_door();
+    HeadDoor::Admission on_newcomer(const control::Join& join, const HeadDoor::Guest& guest,
+                                    std::string& refusal);
+    void drain(const std::string& name, const std::shared_ptr<Caller>& caller);
+    std::string status_line() const;
+    void dismiss_drained();
+    void answer_all(const std::string& text);
+    void renew(const std::string& reason);
+    void ask_ranks_to_save();
+    void on(int node, control::Ready&& ready);
+    bool takes_in_nodes() const;
+
+    // Whether those that stay are fit: node_check.cpp.
+    bool begin_check();
+    void on(int node, control::NodeChecked&& checked);
+    void end_check();
     void stop_ranks(bool by_user, const std::string& reason);
     void order_stop(bool by_user, const std::string& reason, std::chrono::milliseconds grace);
     void kill_in(std::chrono::milliseconds time);
@@ -135,12 +150,13 @@ private:
     const LaunchPlan& plan_;
     Coordinator& coordinator_;
     const Joined& joined_;
-    Roster roster_;  ///< of this generation; nodes that it goes on without have no ranks
-    const std::vector<int> ranks_of_;  ///< that each node has where it takes part
-    const int nodes_wanted_;           ///< that the job has begun with
+    Roster roster_;       ///< of this generation; nodes that it goes on without have no ranks
+    Membership members_;  ///< decides which those are
     Head& head_;
     Reporter& reporter_;
+    ConsoleWatchers& watchers_;
     asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
+    asio::steady_timer check_timer_;
     StopPlanner stop_planner_;
     FlightInquiry flight_;
     StandstillInquiry standstill_;
@@ -156,11 +172,17 @@ private:
     std::chrono::steady_clock::time_point settled_at_{};      ///< since the newest kill
     std::optional<std::chrono::milliseconds> time_limit_in_;  ///< we stop the job before that
     std::vector<NodeLost> lost_;                              ///< not shown yet
-    std::set<int> gone_;                  ///< nodes whose agents are out of reach
+    struct Drain {
+        int node;
+        std::shared_ptr<Caller> caller;  ///< who asked for it
+    };
+    std::vector<Drain> drains_;  ///< nodes that the next generation is without
+    std::string renewal_;        ///< why the job is to go on with other nodes; empty: it is not
+    bool renewing_ = false;      ///< this generation ends for that alone
+    std::set<int> unchecked_;    ///< nodes that have not answered the newest CheckNode
+    std::vector<std::pair<int, int>> unreached_;  ///< who, and whom, by their answers
+    int check_ = 0;                               ///< its number
     int unseen_node_ = -1;                ///< whose end the scheduler does not see; -1: none
-    std::set<int> given_up_;              ///< the same, and those that the scheduler has given up
-    std::set<int> left_out_;              ///< nodes that are there, and not fit
-    std::set<int> kept_unfit_;            ///< the same, where the job cannot do without
     std::set<int> asked_to_stop_;         ///< nodes that have reported a stop signal
     std::set<int> here_;                  ///< nodes that have answered the newest AskWhoIsHere
     int who_is_here_ = 0;                 ///< its number

@@ -28,6 +28,7 @@ constexpr auto kJobTable = [] {
         {S::running,    E::all_ended,            A::finish,            S::finished},
         {S::running,    E::node_lost,            A::terminate_ranks,   S::failing},
         {S::running,    E::node_missed,          A::terminate_ranks,   S::restarting},
+        {S::running,    E::renew,                A::ask_ranks_to_save, S::restarting},
 
         {S::stopping,   E::stop_asked_again,     A::kill_ranks,        S::stopping},
         {S::stopping,   E::keeper_gone,          A::kill_ranks,        S::stopping},

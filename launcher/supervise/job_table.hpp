@@ -26,18 +26,20 @@ enum class JobEvent {
     wait_over,
     node_lost,    ///< a node with its ranks is gone
     node_missed,  ///< the same, and the job goes on without it
+    renew,        ///< nothing failed: the job is to go on with other nodes
     hung,         ///< ranks are there long after SIGKILL
     // All have ended, and the failure that counts is another one than the first that was heard of:
     no_restart,         ///< after it there is none
     restart_after_all,  ///< after it there is one
 };
-inline constexpr int kJobEvents = 14;
+inline constexpr int kJobEvents = 15;
 
 enum class JobAction {
     none,
     ask_ranks_to_stop,  ///< as a user stop: ranks that stop by themselves are told, others get
                         ///< SIGTERM; grace begins
     terminate_ranks,    ///< SIGTERM to all; grace begins
+    ask_ranks_to_save,  ///< as ask_ranks_to_stop, and another generation follows
     kill_ranks,
     wait_to_restart,
     start_generation,

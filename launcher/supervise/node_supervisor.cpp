@@ -38,6 +38,7 @@ constexpr auto kEndKeptTime = std::chrono::seconds(2);
 constexpr auto kKillTimeout = std::chrono::seconds(30);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
+constexpr int kNoGeneration = -1;
 
 std::uint64_t microseconds_since(steady_clock::time_point start) {
     return static_cast<std::uint64_t>(
@@ -98,6 +99,10 @@ int NodeSupervisor::run(const Inheritance& inherited) {
     if (node_.member.node_rank() > 0)
         for (const auto& warning : plan_.warnings)
             report(WarningRaised{warning});
+    if (node_.late) {
+        start_.generation = kNoGeneration;  // what is said of those before is not meant
+        node_.member.report(control::Ready{});
+    }
     refresh_output();
     // A node alone has nobody who would give it up.
     const bool is_watched = node_.pulse != nullptr && node_.roster.nodes.size() > 1;
@@ -135,7 +140,9 @@ void NodeSupervisor::obey(const control::Command& command) {
             return;
         grace_ = std::chrono::milliseconds(leave->grace_ms);
         leave_reason_ = leave->reason;
-        see_failure();
+        leave_saves_ = leave->saves;
+        if (!leave_saves_)
+            see_failure();
         dispatch(NodeEvent::leave);
         stop_notice_.asked_to_end(grace_);
         standstill_.stop();
@@ -153,6 +160,11 @@ void NodeSupervisor::obey(const control::Command& command) {
             standstill_.write_stacks(*stacks);
     } else if (const auto* who = std::get_if<control::AskWhoIsHere>(&command)) {
         node_.member.report(control::Here{who->generation, who->request});
+    } else if (const auto* added = std::get_if<control::NodeAdded>(&command)) {
+        if (node_.add_node && static_cast<std::size_t>(added->node) == node_.roster.nodes.size())
+            node_.add_node(added->name, added->ranks);
+    } else if (const auto* check_now = std::get_if<control::CheckNode>(&command)) {
+        check(*check_now);
     } else if (const auto* go = std::get_if<control::GoOn>(&command)) {
         go_on(go->generation);
     } else if (const auto* finish = std::get_if<control::Finish>(&command)) {
@@ -229,6 +241,8 @@ void NodeSupervisor::act(NodeAction action) {
 
 void NodeSupervisor::start_ranks() {
     failure_seen_ = held_ = false;
+    answer_timer_.cancel();
+    insist_timer_.cancel();
     stop_notice_.begin_generation();
     standstill_.begin_generation(start_.generation);
     if (node_.stop_facts != nullptr)
@@ -273,10 +287,12 @@ void NodeSupervisor::start_some() {
 // Fewer nodes than before: ranks have other numbers, and none that stayed can go on with its own.
 void NodeSupervisor::adapt_plan() {
     const std::vector<int>& ranks = start_.ranks_per_node;
-    if (ranks.empty() || ranks == node_.roster.ranks_per_node())
+    const Roster& roster = node_.roster;
+    if (ranks.empty() || (ranks == roster.ranks_per_node() &&
+                          (start_.order.empty() || start_.order == roster.in_rank_order())))
         return;
     kept_.end(Deadline::after(kEndKeptTime));
-    node_.replan(ranks);
+    node_.replan(ranks, start_.order);
 }
 
 void NodeSupervisor::tell_running() {
@@ -337,11 +353,36 @@ void NodeSupervisor::ask_ranks_to_stop() {
 void NodeSupervisor::ask_ranks_to_leave() {
     if (!generation_)
         return;
+    if (leave_saves_) {
+        stop_signal_ = SIGTERM;
+        return ask_ranks_to_stop();
+    }
     generation_->ask_to_leave(leave_reason_, grace_);
     insist_timer_.expires_after(std::min(kLeaveTime, grace_ / 2));
     insist_timer_.async_wait([this](const std::error_code& error) {
         if (!error && generation_)
             generation_->insist_on_leaving();
+    });
+}
+
+// Of the ring of nodes that are asked, this one looks for the next.
+void NodeSupervisor::check(const control::CheckNode& ask) {
+    const auto self = static_cast<std::size_t>(node_.member.node_rank());
+    control::NodeChecked answer{
+        .generation = ask.generation, .request = ask.request, .failures = {}, .unreached = {}};
+    const std::size_t count = ask.addresses.size();
+    if (!node_.check || self >= count)
+        return node_.member.report(std::move(answer));
+    std::size_t next = (self + 1) % count;
+    while (next != self && ask.addresses[next].empty())
+        next = (next + 1) % count;
+    const std::string address = next == self ? "" : ask.addresses[next];
+    node_.check(address, [this, answer, next](std::vector<std::string> failures, bool reached) {
+        control::NodeChecked found = answer;
+        found.failures = std::move(failures);
+        if (!reached)
+            found.unreached.push_back(static_cast<int>(next));
+        node_.member.report(found);
     });
 }
 

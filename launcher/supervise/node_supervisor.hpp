@@ -64,6 +64,7 @@ private:
     void apply_to_ranks(RankEvent event);
     void ask_ranks_to_stop();
     void ask_ranks_to_leave();
+    void check(const control::CheckNode& ask);
     void end_kept();
     void apply_later(asio::steady_timer& timer, std::chrono::milliseconds time, RankEvent event);
     void note_for_stop(const Happening& happening);
@@ -112,6 +113,7 @@ private:
     std::unique_ptr<Generation> generation_;
     KeptRanks kept_;            ///< while a generation is made
     std::string leave_reason_;  ///< why the generation ended before its ranks
+    bool leave_saves_ = false;  ///< for nothing that failed: ranks are to save first
     std::chrono::steady_clock::time_point begun_at_, last_end_at_;
     std::chrono::milliseconds grace_;  ///< of the ranks, from the newest request on
     /// A rank of this generation failed, here or, by the head's word, elsewhere: its RanksEnded

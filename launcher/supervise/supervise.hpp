@@ -10,8 +10,7 @@
 
 #include <asio/io_context.hpp>
 
-#include <functional>
-#include <vector>
+#include <string>
 
 namespace autolaunch::launcher {
 
@@ -28,7 +27,12 @@ struct PreparedJob {
     ShellJob shell = {};          ///< who started us, for a rank that has the terminal
     JobOrigin origin = {};
     JobTraces* traces = nullptr;  ///< what this node's part leaves to be looked for
-    std::function<void(const std::vector<int>& ranks_per_node)> replan = {};  ///< NodeContext's
+    // NodeContext's:
+    decltype(NodeContext::replan) replan = {};
+    decltype(NodeContext::add_node) add_node = {};
+    decltype(NodeContext::check) check = {};
+    std::string door_path =
+        {};  ///< the socket at which this user's programs ask the head; empty: none
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The

@@ -60,12 +60,14 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"environment_table",
          EnvironmentTable{{{"HOME", 17}, {"PATH", ~std::uint64_t{0}}, {"", 0}}}},
         {"refused", Refused{"another program", "install the same one on all nodes"}},
-        {"welcome", Welcome{3, "runs/4711", "gpu[08-10],login", "8(x3),4"}},
+        {"welcome", Welcome{3, "runs/4711", "gpu[08-10],login", "8(x3),4", "8(x2),0(x2)"}},
         {"start_generation",
-         Command(
-             StartGeneration{1, "10.0.0.1", 29500, "0123456789abcdef", "5ec2e7", {8, 8, 0, 4}})},
+         Command(StartGeneration{
+             1, "10.0.0.1", 29500, "0123456789abcdef", "5ec2e7", {8, 8, 0, 4}, {0, 3, 1}})},
         {"stop_ranks", Command(StopRanks{1, true, "SIGTERM", 15, 15'000})},
-        {"leave_generation", Command(LeaveGeneration{1, "rank 3 failed", 15'000})},
+        {"leave_generation", Command(LeaveGeneration{1, "rank 3 failed", 15'000, true})},
+        {"node_added", Command(NodeAdded{4, "gpu11", 8})},
+        {"check_node", Command(CheckNode{1, 2, {"10.0.0.1", "", "10.0.0.3"}})},
         {"ask_who_is_here", Command(AskWhoIsHere{1, 2})},
         {"go_on", Command(GoOn{1})},
         {"write_stacks", Command(WriteStacks{1, {3, 37}})},
@@ -100,6 +102,11 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"fence_done", FenceDone{1, "pmix.3", false, {{0, "a"}, {3, std::string(100, 'b')}}}},
         {"relay", Relay{1, 1, 2, -3, "bytes"}},
         {"heartbeat", Heartbeat{}},
+        {"ready", Report(Ready{})},
+        {"node_checked", Report(NodeChecked{1, 2, {"GPU 3: Xid 79"}, {2}})},
+        {"ask", Ask{2, "gpu11"}},
+        {"answer", Answer{69, "it is the head's node", "hint"}},
+        {"console_text", ConsoleText{2, "a line"}},
     };
 }
 

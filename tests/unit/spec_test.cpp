@@ -185,11 +185,12 @@ TEST_CASE(
               "or a number of "
               "seconds; found \"soon\"",
               "t.yaml:5:10: resource_management.nodes: expected a whole number >= 1, or {min: M, "
-              "max: N, spares: S}; found \"0\"",
+              "max: N, spares: S, group: G}; found \"0\"",
               "t.yaml:6:19: resource_management.ranks_per_node: expected auto, cpu, gpu or a whole "
               "number >= 1; found "
               "\"4\" in quotes",
               "t.yaml:7:3: resource_management.colour: unknown key; resource_management has nodes, "
+              "grow, "
               "gpus_per_node, "
               "ranks_per_node, memory_per_gpu, cpu_cores_per_gpu, binding",
               "t.yaml:8:1: resource_managment: unknown section; did you mean "
@@ -419,7 +420,7 @@ TEST_CASE("errors do not quote secrets") {
     }
     const auto lines = lines_of(load_text(text, {}, environment));
     REQUIRE(lines.size() == 5);
-    CHECK(contains(lines[0], "spares: S}; found ***"));
+    CHECK(contains(lines[0], "group: G}; found ***"));
     CHECK(contains(lines[3], "found \"x7\""));
 }
 
@@ -499,14 +500,17 @@ TEST_CASE("nodes are a number, or how many at least, at most and besides") {
     CHECK(some.spare_nodes == 1);
     CHECK(nodes("{max: 3}").spec.resources.nodes == 3);
     CHECK(nodes("{min: 3}").spec.resources.most_nodes == 3);
+    CHECK(some.node_group == 1);
+    CHECK(nodes("{min: 2, max: 6, group: 2}").spec.resources.node_group == 2);
     CHECK(nodes("5").spec.resources.nodes == 5);
     for (const auto& [value, words] : std::initializer_list<std::pair<const char*, const char*>>{
              {"{min: 0}", "nodes.min: expected a whole number >= 1; found"},
              {"{min: 8, max: 6}", "nodes: max is smaller than min"},
              {"{spares: 1}", "says neither min nor max"},
-             {"{min: 1, most: 2}", "nodes.most: unknown key; there are min, max, spares"},
+             {"{min: 1, most: 2}", "nodes.most: unknown key; there are min, max, spares, group"},
+             {"{min: 2, max: 5, group: 2}", "min and max are no multiples of group"},
              {"{min: 1, spares: -1}", "nodes.spares: expected a whole number >= 0; found"},
-             {"[1]", "expected a whole number >= 1, or {min: M, max: N, spares: S}"}})
+             {"[1]", "expected a whole number >= 1, or {min: M, max: N, spares: S, group: G}"}})
         CHECK_MESSAGE(contains(only_line(nodes(value)), words), only_line(nodes(value)));
 }
 

@@ -43,16 +43,16 @@ const std::vector<std::string> kNodeStateNames{"idle",    "starting", "running",
 const std::vector<std::string> kNodeActionNames{
     "-",      "start", "running", "doubt", "glance", "failure",     "ask",  "term", "ask_leave",
     "orphan", "kill",  "clear",   "await", "ended",  "ended_await", "name", "leave"};
-const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",   "kill",
+const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",   "save",   "kill",
                                                "wait", "start", "finish", "give_up"};
 
 const std::vector<std::string> kRankEventNames{
     "started", "start_failed", "cooperative", "user_stop", "interrupt", "heard", "no_answer",
     "insist",  "peer_failed",  "leave",       "has_left",  "rejoined",  "kill",  "exited"};
 const std::vector<std::string> kJobEventNames{
-    "started",     "rank_failed", "failed_for_good", "stop_asked", "stop_again",
-    "keeper_gone", "grace_over",  "all_ended",       "wait_over",  "node_lost",
-    "node_missed", "hung",        "no_restart",      "after_all"};
+    "started",    "rank_failed", "failed_for_good", "stop_asked", "stop_again",  "keeper_gone",
+    "grace_over", "all_ended",   "wait_over",       "node_lost",  "node_missed", "renew",
+    "hung",       "no_restart",  "after_all"};
 const std::vector<std::string> kNodeEventNames{
     "start",     "all_started", "start_failed", "rank_failed", "in_doubt",   "doubt_over",
     "signalled", "by_user",     "stop_failed",  "leave",       "kill",       "finish",
@@ -169,7 +169,7 @@ TEST_CASE("the job table, cell by cell") {
         "running rank_failed:restarting/term failed_for_good:failing/term "
         "stop_asked:stopping/ask stop_again:stopping/kill keeper_gone:stopping/kill "
         "all_ended:finished/finish node_lost:failing/term "
-        "node_missed:restarting/term",
+        "node_missed:restarting/term renew:restarting/save",
         "stopping stop_again:stopping/kill keeper_gone:stopping/kill grace_over:stopping/kill "
         "all_ended:finished/finish hung:finished/give_up",
         "restarting failed_for_good:failing stop_asked:stopping stop_again:stopping/kill "

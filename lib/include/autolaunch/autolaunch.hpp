@@ -16,4 +16,5 @@
 #include <autolaunch/fsdp/sharded_model.hpp>
 #include <autolaunch/fsdp/sharding.hpp>
 #include <autolaunch/session.hpp>
+#include <autolaunch/session/batch.hpp>
 #include <autolaunch/store.hpp>

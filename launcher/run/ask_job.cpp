@@ -1,0 +1,232 @@
+#include "run/ask_job.hpp"
+
+#include "base/deadline.hpp"
+#include "base/hostname.hpp"
+#include "control/control_connection.hpp"
+#include "control/control_security.hpp"
+#include "control/local_link.hpp"
+#include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "rendezvous/head_search.hpp"
+#include "report/screen.hpp"
+#include "report/terminal_text.hpp"
+#include "run/head_record.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kSearchTime = 15s;
+constexpr auto kLook = 100ms;
+constexpr auto kAnswerTime = 15min;  // a save may take long, and its grace is the job's to say
+constexpr std::uint8_t kOut = 1, kErr = 2;
+
+/// One question to a head, over its Unix socket where it is on this machine, else over TLS.
+class Conversation {
+public:
+    using OnText = std::function<void(const control::ConsoleText&)>;
+
+    Conversation(const JobCall& call, const EnvironmentMap& environment)
+        : record_(find_head_record(call.job)), timer_(io_) {
+        if (!call.secret_file.empty())
+            record_.secret_file = call.secret_file;
+        if (!reach_locally())
+            reach_by_network(environment);
+    }
+
+    /// Nothing: the time is over, or a signal of `signals` came.
+    std::optional<control::Answer> ask(const control::Ask& ask, OnText on_text,
+                                       std::optional<std::chrono::seconds> limit,
+                                       asio::signal_set* signals) {
+        on_text_ = std::move(on_text);
+        send_(ask);
+        if (limit)
+            end_after(*limit);
+        if (signals != nullptr)
+            signals->async_wait([this](const std::error_code& error, int) {
+                if (!error)
+                    io_.stop();
+            });
+        io_.restart();
+        io_.run();
+        return answer_;
+    }
+    asio::io_context& io() { return io_; }
+    bool broke_off() const { return gone_ && !answer_; }
+
+private:
+    bool reach_locally() {
+        if (record_.hostname != hostname() || ::access(record_.door.c_str(), F_OK) != 0)
+            return false;
+        const auto link = std::make_shared<LocalLink>(connect_locally(io_, record_.door));
+        link->start([this](control::Message&& message) { on_message(std::move(message)); },
+                    [this] { on_gone(); });
+        send_ = [link](const control::Message& message) { link->send(message); };
+        return true;
+    }
+
+    void reach_by_network(const EnvironmentMap& environment) {
+        if (record_.identity.empty() || record_.ports.empty())
+            throw ExitError(
+                exit_code::kNoHost, ErrorCode::closed,
+                "the head of this job runs on " + record_.hostname + ", and answers there alone",
+                "call it there");
+        const JobIdentity identity{record_.identity, record_.ports};
+        RendezvousSpec spec;
+        spec.secret_file = record_.secret_file;
+        const auto security = ControlSecurity::for_node(
+            io_, identity, plan_job_key(spec, environment, identity, record_.shared_directory));
+        HeadSearch::Options options;
+        for (const std::string& host : record_.hosts)
+            options.hosts.push_back({host, "the head's, by head.json", false});
+        options.ports = record_.ports;
+        const auto search = std::make_shared<HeadSearch>(io_, security, options);
+        search->start(
+            [this](std::shared_ptr<ControlConnection> found) { connection_ = std::move(found); });
+        const Deadline deadline = Deadline::after(kSearchTime);
+        while (!connection_ && !deadline.passed() && !search->key_was_refused())
+            io_.run_one_for(kLook);
+        const bool refused = !connection_ && search->key_was_refused();
+        search->stop();
+        if (!connection_)
+            throw ExitError(refused ? exit_code::kNotPermitted : exit_code::kNoHost,
+                            ErrorCode::closed,
+                            refused ? "the job has another key than we do"
+                                    : "no head of this job answers at " + record_.hosts.front(),
+                            refused ? "give its AUTOLAUNCH_JOB_KEY, or --secret-file; with MUNGE "
+                                      "be the job's user"
+                                    : "has the job ended? Its run directory's exit.json says so");
+        connection_->set_frame_limit(control::kFrameLimit);
+        connection_->set_handlers(
+            {.on_ready = {},
+             .on_message = [this](control::Message&& message) { on_message(std::move(message)); },
+             .on_end = [this](const ConnectionEnd&) { on_gone(); }});
+        send_ = [this](const control::Message& message) { connection_->send(message); };
+    }
+
+    void end_after(std::chrono::seconds time) {
+        timer_.expires_after(time);
+        timer_.async_wait([this](const std::error_code& error) {
+            if (!error)
+                io_.stop();
+        });
+    }
+    void on_message(control::Message&& message) {
+        if (auto* answer = std::get_if<control::Answer>(&message)) {
+            answer_ = std::move(*answer);
+            io_.stop();
+        } else if (const auto* text = std::get_if<control::ConsoleText>(&message);
+                   text != nullptr && on_text_) {
+            on_text_(*text);
+        }
+    }
+    void on_gone() {
+        gone_ = true;
+        io_.stop();
+    }
+
+    HeadRecord record_;
+    asio::io_context io_{1};
+    asio::steady_timer timer_;
+    std::shared_ptr<ControlConnection> connection_;
+    std::function<void(const control::Message&)> send_;
+    OnText on_text_;
+    std::optional<control::Answer> answer_;
+    bool gone_ = false;
+};
+
+void show_answer(const control::Answer& answer, const Screen& screen) {
+    const std::string text = escape_for_terminal(answer.text, Colours::strip);
+    if (answer.exit_code == exit_code::kSuccess)
+        return screen.print(text + '\n');
+    screen.complain("autolaunch: " + text);
+    if (!answer.hint.empty())
+        screen.complain("autolaunch:   " + escape_for_terminal(answer.hint, Colours::strip));
+}
+
+/// The job's lines, and on a terminal its status line below them; else that once, at first.
+class Mirror {
+public:
+    void show(const control::ConsoleText& text) {
+        if (text.to == kOut || text.to == kErr) {
+            clear();
+            write(text.to == kOut ? stdout : stderr, escape_lines(text.text, Colours::strip));
+        } else {
+            status_ = escape_for_terminal(text.text, Colours::strip);
+            if (!is_terminal_ && !std::exchange(told_, true))
+                write(stderr, status_ + '\n');
+        }
+        if (is_terminal_)
+            write(stderr, "\r\x1b[K" + status_);
+        shown_ = is_terminal_;
+    }
+    void clear() {
+        if (std::exchange(shown_, false))
+            write(stderr, "\r\x1b[K");
+    }
+
+private:
+    static void write(std::FILE* to, const std::string& text) {
+        std::fwrite(text.data(), 1, text.size(), to);
+        std::fflush(to);
+    }
+    bool is_terminal_ = ::isatty(STDERR_FILENO) != 0, shown_ = false, told_ = false;
+    std::string status_;
+};
+
+}  // namespace
+
+int drain_node_of_job(const JobCall& call, const std::string& node,
+                      const EnvironmentMap& environment) {
+    const Screen screen(environment);
+    Conversation head(call, environment);
+    const auto answer =
+        head.ask({static_cast<std::uint8_t>(control::Wish::drain), node}, {}, kAnswerTime, nullptr);
+    if (!answer)
+        throw ExitError(exit_code::kUnavailable, ErrorCode::closed,
+                        head.broke_off()
+                            ? "the head broke off before it had said what became of " + node
+                            : node + " has not been left in 15 min",
+                        "the job's console and events.jsonl say what happens");
+    show_answer(*answer, screen);
+    return answer->exit_code;
+}
+
+int attach_to_job(const JobCall& call, const EnvironmentMap& environment) {
+    const Screen screen(environment);
+    ::signal(SIGPIPE, SIG_DFL);
+    Conversation head(call, environment);
+    asio::signal_set signals(head.io(), SIGINT, SIGTERM);
+    Mirror mirror;
+    const auto answer = head.ask(
+        {static_cast<std::uint8_t>(control::Wish::console), {}},
+        [&mirror](const control::ConsoleText& text) { mirror.show(text); }, std::nullopt, &signals);
+    mirror.clear();
+    if (!answer && !head.broke_off())
+        return exit_code::kSuccess;  // the job goes on
+    if (!answer)
+        throw ExitError(exit_code::kNoHost, ErrorCode::closed, "the head was lost", "");
+    show_answer(*answer, screen);
+    return answer->exit_code;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,103 @@
+#include "run/head_record.hpp"
+
+#include "base/file_system.hpp"
+#include "base/json_nesting.hpp"
+#include "base/read_at_most.hpp"
+#include "control/job_identity.hpp"
+#include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "run/join_inputs.hpp"
+#include "supervise/run_directory.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <system_error>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+constexpr int kVersion = 1, kDeepest = 4;
+constexpr char kDoor[] = "door";
+
+// Nobody else's: it says where a secret is proved.
+HeadRecord parse(const fs::path& file) {
+    const std::string text = read_at_most(file, kMostBytes);
+    const Json json =
+        nests_at_most(text, kDeepest) ? Json::parse(text, nullptr, false) : Json::object();
+    if (json.is_discarded() || !json.is_object() || json.empty())
+        throw Error(ErrorCode::corrupt, file.string() + " is damaged");
+    try {
+        if (json.at("version").get<int>() != kVersion)
+            throw Error(ErrorCode::mismatch,
+                        file.string() + " is of another version of autolaunch");
+        HeadRecord record;
+        json.at("run_id").get_to(record.run_id);
+        json.at("hostname").get_to(record.hostname);
+        json.at("door").get_to(record.door);
+        json.at("identity").get_to(record.identity);
+        json.at("hosts").get_to(record.hosts);
+        json.at("ports").get_to(record.ports);
+        json.at("shared_directory").get_to(record.shared_directory);
+        json.at("secret_file").get_to(record.secret_file);
+        return record;
+    } catch (const Json::exception& error) {
+        throw Error(ErrorCode::corrupt, file.string() + " is damaged: " + error.what());
+    }
+}
+
+std::optional<fs::path> record_in(const fs::path& folder) {
+    std::error_code error;
+    const fs::path file = folder / RunDirectory::kHeadFile;
+    return fs::is_regular_file(file, error) ? std::optional(file) : std::nullopt;
+}
+
+}  // namespace
+
+std::string door_of(const fs::path& sockets) { return (sockets / kDoor).string(); }
+
+std::string head_record(const Joined& joined, const JobSpec& spec, const LaunchPlan& plan,
+                        const fs::path& sockets) {
+    Json hosts = Json::array();
+    for (const std::string& host :
+         {joined.summary.head_address, joined.roster.nodes.front().name, plan.hostname})
+        if (!host.empty())
+            hosts.push_back(host);
+    return Json{{"version", kVersion},
+                {"run_id", plan.run_id},
+                {"hostname", plan.hostname},
+                {"door", door_of(sockets)},
+                {"identity", joined.identity},
+                {"hosts", hosts},
+                {"ports", joined.door ? std::vector<std::uint16_t>{joined.door->port()}
+                                      : std::vector<std::uint16_t>{}},
+                {"shared_directory", shared_directory_of(spec)},
+                {"secret_file", spec.rendezvous.secret_file}}
+               .dump(2) +
+           '\n';
+}
+
+HeadRecord find_head_record(const std::string& job) {
+    const fs::path runs = "runs";
+    for (const fs::path& folder : {fs::path(job), runs / job})
+        if (const auto file = record_in(folder))
+            return parse(*file);
+    std::error_code error;
+    for (const fs::path& folder : list_folder(runs, error))
+        if (const auto file = record_in(folder))
+            if (HeadRecord record = parse(*file); record.run_id == job)
+                return record;
+    throw ExitError(exit_code::kNoInput, ErrorCode::invalid_argument,
+                    job + " is no run directory of a job, nor the name or id of one in runs/",
+                    "give the folder that has the job's head.json and events.jsonl");
+}
+
+}  // namespace autolaunch::launcher
