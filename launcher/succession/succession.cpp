@@ -91,6 +91,10 @@ Moment Succession::next_wake() const {
     return Moment::max();
 }
 
+Moment Succession::ranks_end_at(Moment now) const {
+    return role_ == Role::head ? backed_at(now) + options_.lease : lease_until_;
+}
+
 void Succession::link_lost(int node, Moment now, Effects& effects) {
     if (role_ == Role::member && node == promised_.node && !head_lost_)
         lose_head("the connection to the head is gone", now, effects);

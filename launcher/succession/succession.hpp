@@ -53,6 +53,9 @@ public:
     /// there, whatever it has heard last.
     Moment dismiss(int node, Moment now);
 
+    /// By then whoever watches this agent must have ended its ranks, unless a later time was given.
+    Moment ranks_end_at(Moment now) const;
+
     bool is_head() const { return role_ == Role::head; }
     bool has_ranks() const { return has_ranks_; }
     Term term() const { return promised_; }
@@ -66,7 +69,6 @@ protected:
     virtual bool is_backed(const Record& record, const Votes& votes) const;
     virtual void count(const Voter& voter) { votes_.add(voter); }
     virtual bool is_older(Term term) const { return term < promised_; }
-    virtual bool has_lease(Moment now) const { return now < lease_until_; }
     virtual void learn(const AcceptedRecord& heard);
     virtual bool is_for_this_incarnation(const succession::Message& message) const;
     virtual bool may_vote_for(Term term) const { return promised_ < term; }
@@ -97,6 +99,7 @@ private:
     void lose_head(std::string_view why, Moment now, Effects& effects);
     void tick_member(Moment now, Effects& effects);
     bool hears_head(Moment now) const;
+    bool has_lease(Moment now) const { return now < lease_until_; }
     bool has_overslept(Moment now);
     Moment pause_before_standing() const;
     void leave(const RecordPointer& record, Effects& effects);
@@ -158,7 +161,7 @@ private:
     RecordPointer committed_;  ///< the newest
     bool leads_ = false;       ///< what was read was committed anew
     bool finishing_ = false;   ///< the job is over, and not all have said that they know
-    Moment fenced_at_{0}, beat_at_{0}, finish_at_{0};
+    Moment fenced_at_{0}, beat_at_{0}, finish_at_{0}, proposed_at_{0};
 };
 
 }  // namespace autolaunch::launcher

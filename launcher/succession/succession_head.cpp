@@ -127,6 +127,7 @@ bool Succession::propose(Record next, Moment now, Effects& effects) {
 
 void Succession::put_forward(RecordPointer record, Moment now, Effects& effects) {
     proposed_ = std::move(record);
+    proposed_at_ = now;
     accepted_ = {promised_, proposed_};
     votes_.clear();
     votes_.add(options_.self);
@@ -184,16 +185,12 @@ void Succession::finish_if_known(Moment now, Effects& effects) {
 }
 
 Succession::Contact& Succession::contact(const Voter& voter) {
-    const auto known = std::find_if(contacts_.begin(), contacts_.end(), [&](const Contact& one) {
-        return one.voter.node == voter.node;
-    });
-    if (known == contacts_.end()) {
-        contacts_.push_back({.voter = voter});
-        return contacts_.back();
-    }
-    if (known->voter != voter)
-        *known = {.voter = voter};
-    return *known;
+    const auto known = std::find_if(contacts_.begin(), contacts_.end(),
+                                    [&](const Contact& one) { return one.voter == voter; });
+    if (known != contacts_.end())
+        return *known;
+    contacts_.push_back({.voter = voter});
+    return contacts_.back();
 }
 
 void Succession::note_heard(const Voter& from, Moment stamp) {
@@ -231,13 +228,14 @@ void Succession::note_stamp(const Voter& from, Moment stamp, Moment now) {
 
 // Its lease is of a stamp that was on its way then, at the latest.
 Moment Succession::dismiss(int node, Moment now) {
+    Moment heard_at{0};
     for (Contact& known : contacts_) {
         if (known.voter.node != node)
             continue;
         known.is_dismissed = true;
-        return std::max(now, known.heard_at + options_.lease) + options_.margin;
+        heard_at = std::max(heard_at, known.heard_at);
     }
-    return now + options_.lease + options_.margin;
+    return std::max(now, heard_at + options_.lease) + options_.margin;
 }
 
 // The newest moment since which a majority has answered.
@@ -300,7 +298,8 @@ void Succession::tick_head(Moment now, Effects& effects) {
             send_beats(now, effects);
         return finish_if_known(now, effects);
     }
-    const bool backed = has_followers(now);
+    const bool is_stuck = proposed_ && now - proposed_at_ >= options_.lease;
+    const bool backed = has_followers(now) && !is_stuck;
     if (!backed && !(held_ && now < held_until_))
         return stand_down("no majority has answered for rendezvous.lost_after", now, effects);
     if (backed && !overslept && std::exchange(held_, false))

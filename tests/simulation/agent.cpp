@@ -68,6 +68,12 @@ void Agent::schedule_wake() {
                  {.kind = Kind::wake, .machine = static_cast<std::int8_t>(node_)});
 }
 
+int Agent::ms_of_lease() const {
+    const auto now = world_.clock(node_);
+    const auto left = (succession_->ranks_end_at(now) - now).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLease));
+}
+
 void Agent::wake() {
     if (over_)
         return;
@@ -164,6 +170,8 @@ void Agent::carry_out(succession::Effects&& effects) {
                         begin_tally(start.record);
                     world_.train(start.record);
                     start_if_idle();
+                    if (leads_)
+                        lose_those_gone();
                 },
                 [&](const succession::Leave& leave) {
                     world_.invariants().leaves(*leave.record);
@@ -173,9 +181,11 @@ void Agent::carry_out(succession::Effects&& effects) {
                 },
                 [&](const succession::EndRanks&) {
                     pending_.reset();
-                    holds_ = false;
+                    if (std::exchange(holds_, false))  // SIGKILL ends what is stopped
+                        world_.machine(node_).stalled_until = world_.now() + kKnowsBy;
                     if (world_.planted() == Planted::lease_ignored && !leads_)
                         return;
+                    zero_ = zero_ && !has_ranks(node_state_);
                     on_node(NodeEvent::kill);
                 },
                 [&](const succession::HoldRanks&) { holds_ = true; },
@@ -237,11 +247,8 @@ int Agent::ranks_here(const Record& record) const {
 }
 
 void Agent::start_if_idle() {
-    const bool may = node_state_ == NodeState::idle ||
-                     (world_.planted() == Planted::begins_in_two_at_once && has_ranks(node_state_));
-    if (!pending_ || !may)
+    if (!pending_ || node_state_ != NodeState::idle)
         return;
-    node_state_ = NodeState::idle;
     start_ = std::exchange(pending_, nullptr);
     failed_.reset();
     told_running_ = told_ended_ = false;

@@ -26,9 +26,12 @@ public:
     void rank_ended(int rank, bool zero, std::optional<autolaunch::launcher::Cause> cause);
     void witness_answered(int formed, bool ours);
     void say_hello();
+    std::string describe() const;
 
     bool is_over() const { return over_; }
     bool is_head() const { return succession_->is_head(); }
+    /// For its keeper: until its ranks have to end, unless it hears of a head.
+    int ms_of_lease() const;
     bool holds() const { return holds_; }
     const autolaunch::launcher::Succession& succession() const { return *succession_; }
 
@@ -65,10 +68,12 @@ private:
     void on_status(const Status& status);
     void look_for_silence();
     void lose(int node, bool is_proved);
+    void lose_those_gone();
     bool is_gone(int node) const;
     int fit_nodes() const;
     autolaunch::launcher::Decision decide() const;
     void end_if_over();
+    bool all_have_ended() const;
     void job_timer_in(std::int64_t ms, autolaunch::launcher::JobEvent event);
     std::optional<autolaunch::launcher::CheckpointMark> newest_checkpoint() const;
 
@@ -90,7 +95,7 @@ private:
     RecordPointer current_;
     std::vector<View> views_;
     std::vector<int> gone_, kept_;
-    std::vector<Voter> newcomers_;
+    std::vector<Voter> newcomers_, lost_since_;  ///< since the newest record was made
     autolaunch::launcher::RestartHistory history_;
     std::optional<autolaunch::launcher::Cause> cause_;  ///< of the first failure
     int cause_node_ = -1, lost_node_ = -1;

@@ -41,8 +41,11 @@ void Agent::lead(const RecordPointer& newest, succession::Moment fenced_at) {
         for (PastEnd& end : history_.ends)
             end.node.clear();
     fenced_at_ = world_.now() + (fenced_at - world_.clock(node_)).count();
-    if (planted == Planted::begins_before_the_fence)
+    if (planted == Planted::begins_before_the_fence) {
         fenced_at_ = world_.now();
+        for (View& view : views_)
+            view.heard_at -= kLease - 4 * kPatience;
+    }
     lost_node_ = newest->now.casting == node_ ? -1 : newest->now.casting;
     job_state_ = JobState::running;
     if (newest->generation < 0)
@@ -51,6 +54,21 @@ void Agent::lead(const RecordPointer& newest, succession::Moment fenced_at) {
     cause_node_ = lost_node_;
     on_job(fit_nodes() >= world_.schedule().fewest ? JobEvent::node_missed : JobEvent::node_lost);
     end_if_over();
+}
+
+std::string Agent::describe() const {
+    std::string text = node_name(node_) + (over_ ? " is over" : "") + ", node state " +
+                       std::to_string(static_cast<int>(node_state_)) + ", generation " +
+                       std::to_string(start_ ? start_->generation : -1);
+    if (!leads_)
+        return text;
+    text += ", head of generation " + std::to_string(current_->generation) + ", job state " +
+            std::to_string(static_cast<int>(job_state_)) + ":";
+    for (const View& view : views_)
+        text += " node" + std::to_string(view.voter.node) + (view.takes_part ? "*" : "") +
+                (view.running ? " runs" : "") + (view.ended ? " ended" : "") +
+                (is_gone(view.voter.node) ? " gone" : "") + ",";
+    return text;
 }
 
 void Agent::begin_tally(const RecordPointer& record) {
@@ -151,6 +169,7 @@ void Agent::start_generation() {
     std::sort(next.now.voters.begin(), next.now.voters.end(),
               [](const Voter& a, const Voter& b) { return a.node < b.node; });
     newcomers_.clear();
+    lost_since_.clear();
     next.history = history_;
     next.restarts = restarts_;
     next.start_from = newest_checkpoint();
@@ -244,9 +263,11 @@ void Agent::on_status(const Status& status) {
     if (is_current && status.running && !std::exchange(view->running, true) &&
         std::all_of(views_.begin(), views_.end(), [](const View& one) { return one.running; }))
         on_job(JobEvent::started);
-    if (is_current && status.failed && !cause_ &&
+    // Without an error of its own its agent has ended them, for it did not hear from us.
+    const bool cut_off = status.ended && !status.exited_zero && !status.failed;
+    if (is_current && (status.failed || cut_off) && !cause_ &&
         (job_state_ == JobState::starting || job_state_ == JobState::running)) {
-        cause_ = status.failed;
+        cause_ = status.failed.value_or(Cause::network);
         cause_node_ = status.from.node;
         on_job(decide().action == RestartAction::restart ? JobEvent::rank_failed
                                                          : JobEvent::rank_failed_for_good);
@@ -267,12 +288,22 @@ void Agent::look_for_silence() {
             lose(view.voter.node, false);
 }
 
+// Those that were lost while the record was under way, which has them.
+void Agent::lose_those_gone() {
+    gone_ = current_->gone;
+    for (const Voter& lost : std::exchange(lost_since_, {}))
+        if (std::any_of(views_.begin(), views_.end(),
+                        [&](const View& view) { return view.voter == lost; }))
+            lose(lost.node, false);
+}
+
 void Agent::lose(int node, bool is_proved) {
     const auto view = std::find_if(views_.begin(), views_.end(),
                                    [&](const View& one) { return one.voter.node == node; });
     if (view == views_.end() || is_gone(node) || node == node_ || !current_)
         return;
     gone_.push_back(node);
+    lost_since_.push_back(view->voter);
     const std::int64_t lives_until =
         (succession_->dismiss(node, world_.clock(node_)) - world_.clock(node_)).count();
     const bool took_part = view->takes_part;
@@ -281,6 +312,8 @@ void Agent::lose(int node, bool is_proved) {
         return end_if_over();
     all_zero_ = false;
     fenced_at_ = std::max(fenced_at_, world_.now() + (is_proved ? kMargin : lives_until));
+    if (world_.planted() == Planted::begins_before_the_fence)
+        fenced_at_ = world_.now();
     const bool goes_on = fit_nodes() >= world_.schedule().fewest;
     if (!generation_over_) {
         cause_ = Cause::node_lost;
@@ -313,9 +346,16 @@ Decision Agent::decide() const {
     return autolaunch::launcher::decide(restart_spec(world_.schedule().max_restarts), history_, situation);
 }
 
+bool Agent::all_have_ended() const {
+    const auto has_ended = [](const View& one) { return one.takes_part && one.ended; };
+    if (world_.planted() == Planted::begins_in_two_at_once && cause_)
+        return std::any_of(views_.begin(), views_.end(), has_ended);
+    return std::all_of(views_.begin(), views_.end(), [](const View& one) { return one.ended; });
+}
+
 void Agent::end_if_over() {
     if (!leads_ || generation_over_ || current_->generation < 0 ||
-        !std::all_of(views_.begin(), views_.end(), [](const View& one) { return one.ended; }))
+        !all_have_ended())
         return;
     generation_over_ = true;
     order_.reset();

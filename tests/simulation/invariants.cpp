@@ -56,9 +56,10 @@ void Invariants::check_new(const RecordPointer& pointer) const {
     const Votes& votes = accepted == accepted_.end() ? none : accepted->second;
     // The witness is the third vote of who has it.
     const auto is_decided = [&](const Electorate& electorate) {
-        return is_majority(electorate, votes,
-                           witnessed_ && electorate.contains(*witnessed_) &&
-                               votes.contains(witnessed_->node));
+        const auto witnessed = witnessed_.find(electorate.formed);
+        return is_majority(
+            electorate, votes,
+            witnessed != witnessed_.end() && votes.contains(witnessed->second.node));
     };
     if (!is_decided(record.last) || !is_decided(record.now))
         throw Violation(generation_text(record) + " begins without its majorities");

@@ -22,7 +22,9 @@ public:
 
     void was_accepted(const autolaunch::launcher::RecordPointer& record,
                       const autolaunch::launcher::Voter& by);
-    void witness_was_given(const autolaunch::launcher::Voter& to) { witnessed_ = to; }
+    void witness_was_given(int formed, const autolaunch::launcher::Voter& to) {
+        witnessed_[formed] = to;
+    }
     void was_published(int generation, std::int64_t step, std::int64_t at);
     /// Its first rank anywhere may be started now.
     void begins(const autolaunch::launcher::RecordPointer& record,
@@ -48,7 +50,7 @@ private:
     int max_restarts_;
     std::vector<Begun> begun_;  ///< by generation; without a record where it has not
     std::map<autolaunch::launcher::RecordPointer, autolaunch::launcher::Votes> accepted_;
-    std::optional<autolaunch::launcher::Voter> witnessed_;
+    std::map<int, autolaunch::launcher::Voter> witnessed_;  ///< by Electorate::formed
     std::vector<Published> published_;
     std::optional<int> exit_code_;
     int last_generation_ = -1;  ///< of a job that is over

@@ -31,9 +31,6 @@ protected:
     bool may_vote_for(Term term) const override {
         return planted_ == Planted::stale_term_obeyed || Succession::may_vote_for(term);
     }
-    bool has_lease(Moment now) const override {
-        return planted_ == Planted::lease_ignored || Succession::has_lease(now);
-    }
     void learn(const AcceptedRecord& heard) override {
         if (planted_ != Planted::no_read_back)
             Succession::learn(heard);

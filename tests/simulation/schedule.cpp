@@ -58,6 +58,11 @@ Schedule make_schedule(std::uint64_t seed) {
             next.at = made.blows.back().at + dice.between(0, 3500);
             made.blows.push_back(next);
         }
+        const BlowAt& last = made.blows.back();
+        if (last.what == Blow::pause_machine && dice.one_in(2))  // just after it comes back
+            made.blows.push_back({.at = last.at + last.lasts + dice.between(0, 900),
+                                  .what = Blow::fail_rank,
+                                  .node = dice.below(made.nodes)});
     }
     std::sort(made.blows.begin(), made.blows.end(),
               [](const BlowAt& a, const BlowAt& b) { return a.at < b.at; });

@@ -14,8 +14,8 @@ using namespace autolaunch::launcher;
 namespace {
 
 constexpr int kStepTime = 100, kStepsOfCheckpoint = 3;
-constexpr int kKnowsBy = 60;             // ms after a standstill, and its agent has killed its ranks
 constexpr std::int64_t kQuietTime = 400'000;  // ms in which a job that nothing strikes comes to its end
+constexpr int kCalmAfter = 10'000, kCalmLatency = 60;
 constexpr auto kNever = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -42,12 +42,16 @@ World::World(const Schedule& schedule, Planted planted, bool tells)
         joined->now.voters.push_back(here.voter);
     }
     joined->last = joined->now;
-    const AcceptedRecord first{{1, 0}, joined};
+    joined_ = joined;
     for (const Voter& voter : joined->now.voters)
-        invariants_.was_accepted(first.record, voter);
+        invariants_.was_accepted(joined_, voter);
     for (std::size_t i = 0; i < schedule_.blows.size(); ++i)
         after(schedule_.blows[i].at, {.kind = Kind::blow, .number = static_cast<int>(i)});
-    for (int node = schedule.nodes - 1; node >= 0; --node)
+}
+
+void World::start() {
+    const AcceptedRecord first{{1, 0}, joined_};
+    for (int node = schedule_.nodes - 1; node >= 0; --node)
         machine(node).agent = std::make_unique<Agent>(*this, node, machine(node).voter, &first);
 }
 
@@ -77,13 +81,19 @@ void World::wake(int node) {
 
 // ---- the network
 
+bool World::is_calm() const {
+    const std::int64_t last = schedule_.blows.empty() ? 0 : schedule_.blows.back().at;
+    return now_ > last + kCalmAfter;
+}
+
 void World::send(int from, const Voter& to, Parcel&& parcel) {
     Dice luck(mix(schedule_.seed, 1000 + ++sent_));
     const bool is_own = from == to.node;
     const bool is_cut = cut_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to.node)];
-    if (is_cut || (!is_own && luck.below(1000) < schedule_.loss_permille))
+    if (is_cut || (!is_own && !is_calm() && luck.below(1000) < schedule_.loss_permille))
         return;
-    const int copies = !is_own && luck.below(1000) < schedule_.doubled_permille ? 2 : 1;
+    const bool calm = is_calm();
+    const int copies = !is_own && !calm && luck.below(1000) < schedule_.doubled_permille ? 2 : 1;
     for (int copy = 0; copy < copies; ++copy) {
         std::int32_t place = 0;
         if (free_parcels_.empty()) {
@@ -94,7 +104,8 @@ void World::send(int from, const Voter& to, Parcel&& parcel) {
             free_parcels_.pop_back();
         }
         parcels_[static_cast<std::size_t>(place)] = copy + 1 < copies ? parcel : std::move(parcel);
-        after(is_own ? 0 : luck.between(1, schedule_.slowest),
+        after(is_own ? 0 : luck.between(1, calm ? std::min(schedule_.slowest, kCalmLatency)
+                                               : schedule_.slowest),
               {.kind = Kind::deliver,
                .machine = static_cast<std::int8_t>(to.node),
                .other = static_cast<std::int8_t>(from),
@@ -148,7 +159,7 @@ void World::claim(int node, int formed) {
     if (known == witness_.end())
         witness_.emplace_back(formed, who);
     if (ours)
-        invariants_.witness_was_given(who);
+        invariants_.witness_was_given(formed, who);
     if (tells_)
         tell("the witness of the two since generation " + std::to_string(formed) + " is " +
              (ours ? "node" + std::to_string(node) + "'s" : "another's"));
@@ -189,7 +200,7 @@ void World::step(int generation) {
         first = first < 0 && ranks > 0 ? node : first;
     }
     if (all && ++step_ % kStepsOfCheckpoint == 0)
-        after(dice_.one_in(3) ? dice_.between(20, 400) : dice_.between(1, 30),
+        after(dice_.one_in(3) ? dice_.between(20, 900) : dice_.between(1, 30),
               {.kind = Kind::publish,
                .machine = static_cast<std::int8_t>(first),
                .start = machine(first).processes[0].serial,
@@ -267,6 +278,12 @@ void World::pause(int node, int ms) {
     here.stalled_until = here.paused_until + kKnowsBy;
     after(static_cast<int>(here.paused_until - now_),
           {.kind = Kind::wake, .machine = static_cast<std::int8_t>(node)});
+    if (ms >= kLease)  // its keeper finds out at its first breath, too
+        after(static_cast<int>(here.paused_until - now_) + 5,
+              {.kind = Kind::keeper,
+               .machine = static_cast<std::int8_t>(node),
+               .start = here.start,
+               .more = 1});
     here.wake_at = here.paused_until;
 }
 
@@ -289,6 +306,8 @@ void World::strike(const BlowAt& blow) {
         case Blow::kill_agent:
             if (!here.agent || !here.is_on)
                 return;
+            if (here.agent->holds())  // its ranks are stopped until the keeper comes
+                here.stalled_until = std::max(here.stalled_until, now_ + 2 * kKnowsBy);
             stop_agent(node);
             after(dice_.between(1, 50), {.kind = Kind::keeper,
                                          .machine = static_cast<std::int8_t>(node),
@@ -320,7 +339,7 @@ void World::strike(const BlowAt& blow) {
                 return;
             here.agent_paused_until = now_ + blow.lasts;
             // Its keeper does what the agent cannot.
-            return after(kLease, {.kind = Kind::keeper,
+            return after(here.agent->ms_of_lease(), {.kind = Kind::keeper,
                                   .machine = static_cast<std::int8_t>(node),
                                   .start = here.start,
                                   .more = 1});
@@ -428,6 +447,8 @@ void World::handle(const Event& event) {
             if (event.start != here.start ||
                 (event.more == 1 && here.agent_paused_until <= now_))
                 return;
+            if (event.more == 1 && here.agent && here.agent->holds())
+                here.stalled_until = std::max(here.stalled_until, now_ + 2 * kKnowsBy);
             if (event.more == 1)
                 stop_agent(event.machine);
             for (int rank = 0; rank < kMostRanks; ++rank)
@@ -491,14 +512,22 @@ void World::run() {
     }
 }
 
+void World::describe() {
+    for (const Machine& here : machines_)
+        if (tells_ && here.agent)
+            tell(here.agent->describe());
+}
+
 std::optional<std::string> run_schedule(const Schedule& schedule, Planted planted,
                                         std::uint64_t* events, bool tells) {
     World world(schedule, planted, tells);
     std::optional<std::string> wrong;
     try {
+        world.start();
         world.run();
     } catch (const Violation& found) {
         wrong = std::to_string(world.now()) + " ms: " + found.what();
+        world.describe();
     }
     if (events != nullptr)
         *events += world.events();

@@ -27,6 +27,8 @@ using autolaunch::launcher::Voter;
 class Agent;
 
 inline constexpr int kLease = 2000, kMargin = 500, kBeat = 400, kPatience = 200, kGiveUp = 15'000;
+/// Ms after a standstill, and its agent has killed its ranks.
+inline constexpr int kKnowsBy = 60;
 inline constexpr int kMostRanks = 2;
 
 /// What an agent says to the head of its ranks, again and again.
@@ -105,7 +107,9 @@ public:
     World(const Schedule& schedule, Planted planted, bool tells = false);
     ~World();
     /// To the end of the job. Throws Violation.
+    void start();
     void run();
+    void describe();
 
     const Schedule& schedule() const { return schedule_; }
     Planted planted() const { return planted_; }
@@ -127,6 +131,8 @@ public:
     void train(const RecordPointer& record);
     bool tells() const { return tells_; }
     void tell(const std::string& what) const;
+    /// Nothing strikes any more, and the network works.
+    bool is_calm() const;
     bool is_quiet() const { return blows_done_ == schedule_.blows.size(); }
 
 private:
@@ -159,6 +165,7 @@ private:
 
     std::vector<autolaunch::launcher::CheckpointMark> published_;
     std::vector<std::pair<int, Voter>> witness_;  ///< Electorate::formed: whose file
+    RecordPointer joined_;
     RecordPointer training_;                      ///< the newest generation that trains
     std::int64_t step_ = 0;
 };
