@@ -4,6 +4,7 @@
 #include "base/room_on_disk.hpp"
 #include "report/banner.hpp"
 #include "report/failure_screen.hpp"
+#include "report/terminal_text.hpp"
 #include "report/units.hpp"
 
 #include <autolaunch/error.hpp>
@@ -272,9 +273,11 @@ void Reporter::show(const Event&, const WorldChanged& world) {
         fmt::format("  go on     {} node{} · {} rank{}", world.nodes, world.nodes == 1 ? "" : "s",
                     world.world_size, world.world_size == 1 ? "" : "s");
     if (!world.without.empty())
-        text += safe(fmt::format(" · without {}", fmt::join(world.without, ", ")));
+        text += escape_for_terminal(fmt::format(" · without {}", fmt::join(world.without, ", ")),
+                                    Colours::strip);
     if (!world.instead.empty())
-        text += safe(fmt::format(" · {} instead", fmt::join(world.instead, ", ")));
+        text += escape_for_terminal(fmt::format(" · {} instead", fmt::join(world.instead, ", ")),
+                                    Colours::strip);
     console_.write_message(text);
 }
 

@@ -57,7 +57,7 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
         .ran = tally_ ? elapsed_since(tally_->begun()) : std::chrono::milliseconds(0),
         .input_spent = input_spent_,
         .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty(),
-        .others_suffice = others_suffice(record.node)};
+        .others_suffice = members_.can_do_without(record.node)};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))
             if (end.last_step && (!situation.step || *situation.step < *end.last_step))

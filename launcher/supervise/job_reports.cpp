@@ -5,8 +5,8 @@
 #include "causes/rank_end.hpp"
 #include "causes/root_cause.hpp"
 #include "causes/start_words.hpp"
+#include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "restart_policy/node_limits.hpp"
 #include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
 
@@ -219,14 +219,14 @@ void JobSupervisor::on(int, control::Overslept&& slept) {
 void JobSupervisor::on(int node, control::Here&& here) {
     if (!is_current(here.generation) || here.request != who_is_here_)
         return;
-    if (takes_part(node))
+    if (members_.takes_part(node))
         here_.insert(node);
     if (2 * here_.size() > static_cast<std::size_t>(roster_.taking_part()))
         head_.command(control::GoOn{generation_number_});
 }
 
 void JobSupervisor::on_node_lost(int node, const std::string& why) {
-    if (state_ == JobState::finished || !gone_.insert(node).second)
+    if (state_ == JobState::finished)
         return;
     if (tally_)
         tally_->lost(node);
@@ -240,10 +240,11 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
 
 // Its agent may still be there, and end its ranks as told.
 void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
-    if (!given_up_.insert(node).second)
+    const bool was_wanted = members_.is_fit(node);
+    if (!members_.lose(node))
         return;
-    if (spare_was_lost(node, why))
-        return;
+    if (!members_.is_missed(node))  // one that waited, and that nobody waits for
+        return was_wanted ? report_lost_spare(node, why) : void();
     settled_at_ = steady_clock::now() + kSettleTime;
     lost_.push_back(announce_lost(roster_, node, why, elapsed_since(started_at_)));
     if (event == JobEvent::node_lost && goes_on_without(node))
@@ -260,17 +261,14 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
 
 // Ranks that fail of the loss end a generation, too: which of the two is heard of first is chance.
 bool JobSupervisor::goes_on_without(int node) const {
-    return !is_ended_from_outside() && state_ != JobState::stopping && may_go_on_without(node);
+    return !is_ended_from_outside() && state_ != JobState::stopping &&
+           members_.can_do_without(node);
 }
 
-// One that waited, and that nobody waits for.
-bool JobSupervisor::spare_was_lost(int node, const std::string& why) {
-    if (takes_part(node) || (state_ == JobState::waiting && !goes_on_without(node)))
-        return false;
-    const auto left = fit_nodes() - roster_.taking_part();
+void JobSupervisor::report_lost_spare(int node, const std::string& why) {
+    const int left = members_.spares_left();
     report(WarningRaised{fmt::format("the spare {} was lost: {}; {} left", name_of(node), why,
                                      left > 0 ? std::to_string(left) : "no other is")});
-    return true;
 }
 
 // An agent that is cut off from the head ends its ranks by itself, after the same silence by which

@@ -8,7 +8,6 @@
 #include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
 #include "restart_policy/hang_limit.hpp"
-#include "restart_policy/node_limits.hpp"
 #include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
 #include "supervise/stop_grace.hpp"
@@ -38,6 +37,14 @@ constexpr auto kLeastChange =
 constexpr auto kWarningDelay =
     std::chrono::milliseconds(100);  // equal warnings of other nodes come within it
 
+Membership make_membership(const JobSpec& spec, const Roster& roster) {
+    std::vector<Membership::Node> nodes;
+    for (const RosterNode& node : roster.nodes)
+        nodes.push_back({node.name, node.ranks + node.held_back});
+    const int at_start = roster.taking_part();
+    return {member_limits(spec, at_start), nodes, at_start, roster.self};
+}
+
 }  // namespace
 
 JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
@@ -48,8 +55,7 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       coordinator_(coordinator),
       joined_(joined),
       roster_(joined.roster),
-      ranks_of_(joined.roster.ranks_where_taking_part()),
-      nodes_wanted_(joined.roster.taking_part()),
+      members_(make_membership(plan.spec, joined.roster)),
       head_(*joined.head),
       reporter_(reporter),
       timer_(io),
@@ -136,8 +142,8 @@ void JobSupervisor::start_generation() {
                              roster_.world_size());
     standstill_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()));
     tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
-    for (int node = 0; node < static_cast<int>(roster_.nodes.size()); ++node) {
-        if (takes_part(node))
+    for (int node = 0; node < members_.size(); ++node) {
+        if (members_.takes_part(node))
             continue;
         flight_.node_lost(node);
         standstill_.node_lost(node);
@@ -158,76 +164,23 @@ void JobSupervisor::start_generation() {
                                            .ranks_per_node = roster_.ranks_per_node()});
 }
 
-// Of the generation that is about to begin: the first that are fit. Those that stay keep their
-// places before spares that are behind them.
+// Of the generation that is about to begin.
 void JobSupervisor::choose_nodes() {
     missed_node_.clear();
-    leave_out_unfit_nodes();
-    WorldChanged changed;
-    const std::vector<int> before = roster_.ranks_per_node();
-    int wanted = nodes_wanted_;
-    for (std::size_t at = 0; at < roster_.nodes.size(); ++at) {
-        RosterNode& node = roster_.nodes[at];
-        const bool fit = is_fit(static_cast<int>(at));
-        const bool takes_part = fit && wanted > 0;
-        wanted -= takes_part ? 1 : 0;
-        if (!fit)
-            changed.without.push_back(node.name);
-        if (takes_part && node.ranks == 0)
-            changed.instead.push_back(node.name);
-        node.held_back = fit && !takes_part ? ranks_of_[at] : 0;
-        node.ranks = takes_part ? ranks_of_[at] : 0;
+    for (std::string& line : members_.leave_out(restart_book_.unfit_nodes()))
+        report(WarningRaised{std::move(line)});
+    World world = members_.choose();
+    for (int at = 0; at < members_.size(); ++at) {
+        RosterNode& node = roster_.nodes[static_cast<std::size_t>(at)];
+        const int ranks = members_.node(at).ranks;
+        node.ranks = world.ranks_per_node[static_cast<std::size_t>(at)];
+        node.held_back = members_.is_fit(at) && node.ranks == 0 ? ranks : 0;
     }
-    changed.nodes = roster_.taking_part();
-    changed.world_size = roster_.world_size();
-    if (roster_.ranks_per_node() != before)
-        report(std::move(changed));
-}
-
-bool JobSupervisor::is_fit(int node) const {
-    return !given_up_.contains(node) && !left_out_.contains(node);
-}
-
-// As far as the job may go on without them. The head's own node stays: nobody else could be head.
-void JobSupervisor::leave_out_unfit_nodes() {
-    if (!fewest_nodes(plan_.spec))
-        return;
-    for (const auto& [name, why] : restart_book_.unfit_nodes()) {
-        const auto found =
-            std::find_if(roster_.nodes.begin(), roster_.nodes.end(),
-                         [&name = name](const RosterNode& node) { return node.name == name; });
-        const auto node = static_cast<int>(found - roster_.nodes.begin());
-        if (found == roster_.nodes.end() || !is_fit(node) || kept_unfit_.contains(node))
-            continue;
-        const std::string stays = node == roster_.self       ? "it is the head's"
-                                  : !may_go_on_without(node) ? "the job needs it"
-                                                             : "";
-        (stays.empty() ? left_out_ : kept_unfit_).insert(node);
-        report(WarningRaised{
-            stays.empty()
-                ? fmt::format("{} is left out for the rest of the job: {}", name, why)
-                : fmt::format("{} is not left out, for {}, although {}", name, stays, why)});
-    }
-}
-
-bool JobSupervisor::others_suffice(const std::string& without) const {
-    for (std::size_t node = 0; node < roster_.nodes.size(); ++node)
-        if (roster_.nodes[node].name == without)
-            return static_cast<int>(node) != roster_.self &&
-                   may_go_on_without(static_cast<int>(node));
-    return false;
-}
-
-bool JobSupervisor::may_go_on_without(int node) const {
-    const auto fewest = fewest_nodes(plan_.spec);
-    return fewest && fit_nodes() - (is_fit(node) ? 1 : 0) >= *fewest;
-}
-
-int JobSupervisor::fit_nodes() const {
-    int fit = 0;
-    for (std::size_t node = 0; node < roster_.nodes.size(); ++node)
-        fit += is_fit(static_cast<int>(node)) ? 1 : 0;
-    return fit;
+    if (world.changed)
+        report(WorldChanged{.nodes = roster_.taking_part(),
+                            .world_size = roster_.world_size(),
+                            .without = std::move(world.without),
+                            .instead = std::move(world.joining)});
 }
 
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
@@ -346,7 +299,7 @@ void JobSupervisor::finish() {
 
 // Where Slurm sees no node end, the step that is ended would count as one that did well.
 int JobSupervisor::node_that_ends_step() const {
-    return given_up_.size() < roster_.nodes.size() ? unseen_node_ : -1;
+    return members_.lost_nodes() < members_.size() ? unseen_node_ : -1;
 }
 
 void JobSupervisor::leave() {

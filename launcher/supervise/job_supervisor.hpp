@@ -4,6 +4,7 @@
 #include "rank_services/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
+#include "restart_policy/membership.hpp"
 #include "standstill/standstill_inquiry.hpp"
 #include "standstill/straggler_watch.hpp"
 #include "stopping/stop_facts.hpp"
@@ -55,17 +56,7 @@ private:
     void act(JobAction action);
     void start_generation();
     void choose_nodes();
-    bool is_fit(int node) const;
-    int fit_nodes() const;
-    void leave_out_unfit_nodes();
-    bool may_go_on_without(int node) const;
-    /// Without that node, by name.
-    bool others_suffice(const std::string& without) const;
-    /// In this generation.
-    bool takes_part(int node) const {
-        return roster_.nodes[static_cast<std::size_t>(node)].ranks > 0;
-    }
-    bool spare_was_lost(int node, const std::string& why);
+    void report_lost_spare(int node, const std::string& why);
     void stop_ranks(bool by_user, const std::string& reason);
     void order_stop(bool by_user, const std::string& reason, std::chrono::milliseconds grace);
     void kill_in(std::chrono::milliseconds time);
@@ -132,9 +123,8 @@ private:
     const LaunchPlan& plan_;
     Coordinator& coordinator_;
     const Joined& joined_;
-    Roster roster_;  ///< of this generation; nodes that it goes on without have no ranks
-    const std::vector<int> ranks_of_;  ///< that each node has where it takes part
-    const int nodes_wanted_;           ///< that the job has begun with
+    Roster roster_;       ///< of this generation; nodes that it goes on without have no ranks
+    Membership members_;  ///< decides which those are
     Head& head_;
     Reporter& reporter_;
     asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
@@ -153,11 +143,7 @@ private:
     std::chrono::steady_clock::time_point settled_at_{};      ///< since the newest kill
     std::optional<std::chrono::milliseconds> time_limit_in_;  ///< we stop the job before that
     std::vector<NodeLost> lost_;                              ///< not shown yet
-    std::set<int> gone_;           ///< nodes whose agents are out of reach
     int unseen_node_ = -1;         ///< whose end the scheduler does not see; -1: none
-    std::set<int> given_up_;       ///< the same, and those that the scheduler has given up
-    std::set<int> left_out_;       ///< nodes that are there, and not fit
-    std::set<int> kept_unfit_;     ///< the same, where the job cannot do without
     std::set<int> asked_to_stop_;  ///< nodes that have reported a stop signal
     std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere
     int who_is_here_ = 0;          ///< its number
