@@ -35,7 +35,8 @@ struct Electorate {
     int casting = 0;            ///< the node whose vote decides in an even number: that of the head
     /// Of two: a file that one of them alone can create is the third vote, and nobody's is casting.
     bool has_witness = false;
-    /// The generation since which these have been the voters: the file is of them, once and for all.
+    /// The generation since which these have been the voters: the file is of them, once and for
+    /// all.
     int formed = 0;
     bool operator==(const Electorate&) const = default;
 

@@ -31,11 +31,11 @@ struct Record {
     int generation = 0;
     Electorate last;  ///< of the generation before: its majority must have accepted this one, too
     Electorate now;
-    std::vector<int> ranks_per_node;              ///< as StartGeneration has it
-    RestartHistory history;                       ///< how each generation before has ended
-    std::vector<int> gone;                        ///< nodes that the job goes on without
-    std::vector<int> kept;                        ///< that are not fit, and the job cannot do without
-    std::optional<CheckpointMark> start_from;     ///< nothing: from the beginning
+    std::vector<int> ranks_per_node;           ///< as StartGeneration has it
+    RestartHistory history;                    ///< how each generation before has ended
+    std::vector<int> gone;                     ///< nodes that the job goes on without
+    std::vector<int> kept;                     ///< that are not fit, and the job cannot do without
+    std::optional<CheckpointMark> start_from;  ///< nothing: from the beginning
     std::optional<std::int64_t> checkpoint_step;  ///< that any generation has reported
     bool input_spent = false;                     ///< what came in on stdin is not there any more
     int restarts = 0;

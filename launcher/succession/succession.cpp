@@ -56,9 +56,9 @@ bool Succession::is_backed(const Record& record, const Votes& votes) const {
 }
 
 bool Succession::decides(const Electorate& electorate, const Votes& votes) const {
-    return is_majority(electorate, votes,
-                       std::find(witnessed_.begin(), witnessed_.end(), electorate.formed) !=
-                           witnessed_.end());
+    return is_majority(
+        electorate, votes,
+        std::find(witnessed_.begin(), witnessed_.end(), electorate.formed) != witnessed_.end());
 }
 
 void Succession::tick(Moment now, Effects& effects) {
@@ -79,8 +79,7 @@ Moment Succession::next_wake() const {
         case Role::member:
             if (held_)
                 return held_until_;
-            return head_lost_ ? stand_at_
-                              : std::min(lease_until_, last_look_ + options_.lease / 2);
+            return head_lost_ ? stand_at_ : std::min(lease_until_, last_look_ + options_.lease / 2);
         case Role::candidate:
             return asked_at_ + options_.patience;
         case Role::head:

@@ -14,16 +14,16 @@ namespace autolaunch::launcher {
 
 struct SuccessionOptions {
     Voter self;
-    succession::Duration lease{10'000};   ///< rendezvous.lost_after
-    succession::Duration margin{1'000};   ///< for the keeper and the guardian, beyond it
-    succession::Duration beat{1'000};     ///< well below the lease
-    succession::Duration patience{500};   ///< for a candidate's votes, before the next one stands
-    succession::Duration give_up{30'000}; ///< so long without a head, and this agent ends
+    succession::Duration lease{10'000};    ///< rendezvous.lost_after
+    succession::Duration margin{1'000};    ///< for the keeper and the guardian, beyond it
+    succession::Duration beat{1'000};      ///< well below the lease
+    succession::Duration patience{500};    ///< for a candidate's votes, before the next one stands
+    succession::Duration give_up{30'000};  ///< so long without a head, and this agent ends
 };
 
-/// One agent's part in the rule of docs/adr/0035: one head, and no generation that a majority does not
-/// know of. A message, the time or news of a link go in; effects come out. No clock, no socket, no
-/// file: those are the caller's, who carries out the effects in their order.
+/// One agent's part in the rule of docs/adr/0016: one head, and no generation that a majority does
+/// not know of. A message, the time or news of a link go in; effects come out. No clock, no socket,
+/// no file: those are the caller's, who carries out the effects in their order.
 ///
 /// Owner: an agent. Threads: one. Blocks: never.
 class Succession {
@@ -31,8 +31,8 @@ public:
     using Moment = succession::Moment;
     using Effects = succession::Effects;
 
-    /// All agents of the job have accepted `first`, whose term says who is head; it names those that
-    /// have met, and no generation has begun.
+    /// All agents of the job have accepted `first`, whose term says who is head; it names those
+    /// that have met, and no generation has begun.
     Succession(const SuccessionOptions& options, AcceptedRecord first, Moment now);
     /// Of an agent that was started again: it knows nothing, until a head takes it in.
     Succession(const SuccessionOptions& options, Moment now);
@@ -79,8 +79,8 @@ protected:
     bool decides(const Electorate& electorate, const Votes& votes) const;
 
     std::vector<int> witnessed_;  ///< Electorate::formed, of those whose file is ours
-    Votes votes_;             ///< for the candidacy, then for the record that is proposed
-    AcceptedRecord best_;     ///< the highest that a candidate has read
+    Votes votes_;                 ///< for the candidacy, then for the record that is proposed
+    AcceptedRecord best_;         ///< the highest that a candidate has read
 
 private:
     enum class Role { member, candidate, head, out };
@@ -127,7 +127,7 @@ private:
 
     SuccessionOptions options_;
     Role role_ = Role::out;
-    Term promised_;            ///< the highest that was voted for or obeyed: nothing of an earlier one is
+    Term promised_;  ///< the highest that was voted for or obeyed: nothing of an earlier one is
     AcceptedRecord accepted_;  ///< the highest; a null record: none
     RecordPointer begun_;
     bool has_ranks_ = false;
@@ -141,6 +141,7 @@ private:
     RecordPointer waiting_;  ///< committed, and the lease was over when it came
 
     // A candidate's.
+    Term candidacy_;
     Moment stood_at_{0}, asked_at_{0};
     int highest_seen_ = 0;
     std::vector<int> claimed_;  ///< Electorate::formed, of which the witness was asked
@@ -150,8 +151,8 @@ private:
         Voter voter;
         Moment echoed{0};                  ///< our newest stamp that has come back
         std::optional<Moment> stamp = {};  ///< its newest
-        int generation = -1;          ///< the newest that has begun there
-        Moment heard_at{0};           ///< when its newest stamp came
+        int generation = -1;               ///< the newest that has begun there
+        Moment heard_at{0};                ///< when its newest stamp came
         bool is_dismissed = false;
     };
     Contact& contact(const Voter& voter);

@@ -13,12 +13,14 @@ using namespace succession;
 
 // ---- a candidate
 
+// Its own vote is given with the last one that it takes: who finds the old head alive again, or comes
+// back to one that is new, has promised nothing that keeps it from following.
 void Succession::stand(Moment now, Effects& effects) {
     if (!accepted_.record || !accepted_.record->has_voter(options_.self))
         return give_up("the job has gone on without this node", effects);
     ++attempts_;
     highest_seen_ = std::max(highest_seen_, promised_.number) + 1;
-    promised_ = {highest_seen_, options_.self.node};
+    candidacy_ = {highest_seen_, options_.self.node};
     role_ = Role::candidate;
     stood_at_ = now;
     claimed_.clear();
@@ -32,11 +34,13 @@ void Succession::stand(Moment now, Effects& effects) {
     win_if_backed(now, effects);
 }
 
-void Succession::ask_all(Effects& effects) { send_to_voters(*best_.record, Ask{promised_}, effects); }
+void Succession::ask_all(Effects& effects) {
+    send_to_voters(*best_.record, Ask{candidacy_}, effects);
+}
 
 void Succession::on(const Voter& from, const Vote& vote, Moment now, Effects& effects) {
     highest_seen_ = std::max(highest_seen_, vote.promised.number);
-    if (role_ != Role::candidate || vote.term != promised_) {
+    if (role_ != Role::candidate || vote.term != candidacy_) {
         ++dropped_.of_older_terms;
         return;
     }
@@ -66,6 +70,7 @@ void Succession::win_if_backed(Moment now, Effects& effects) {
     if (!has_read_enough(*best_.record, votes_))
         return;
     role_ = Role::head;
+    promised_ = candidacy_;
     leads_ = false;
     begun_ = begun_ && begun_->generation >= best_.record->generation ? begun_ : nullptr;
     fenced_at_ = now + options_.lease + options_.margin;
@@ -77,8 +82,8 @@ void Succession::win_if_backed(Moment now, Effects& effects) {
 // without the other.
 void Succession::claim_if_alone(Effects& effects) {
     const auto claim = [&](const Electorate& electorate) {
-        const bool is_claimed = std::find(claimed_.begin(), claimed_.end(), electorate.formed) !=
-                                claimed_.end();
+        const bool is_claimed =
+            std::find(claimed_.begin(), claimed_.end(), electorate.formed) != claimed_.end();
         if (!electorate.needs_witness() || is_claimed || decides(electorate, votes_) ||
             !is_majority(electorate, votes_, true))
             return;

@@ -180,8 +180,8 @@ Moment Succession::pause_before_standing() const {
     return options_.patience * (1 + mixed % (2U << std::min(attempts_, 3)));
 }
 
-// True once after the machine has slept, or this agent stood still. Nobody may have missed it: those
-// who slept as well have not.
+// True once after the machine has slept, or this agent stood still. Nobody may have missed it:
+// those who slept as well have not.
 bool Succession::has_overslept(Moment now) {
     const Moment before = std::exchange(last_look_, now);
     return has_ranks_ && !held_ && now - before >= options_.lease;

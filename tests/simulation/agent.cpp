@@ -58,8 +58,7 @@ void Agent::schedule_wake() {
     const auto local = succession_->next_wake();
     if (local == succession::Moment::max())
         return;
-    const double global =
-        static_cast<double>(local.count() - machine.offset) / machine.rate;
+    const double global = static_cast<double>(local.count() - machine.offset) / machine.rate;
     const std::int64_t at = std::max(world_.now(), static_cast<std::int64_t>(global) + 1);
     if (machine.wake_at >= world_.now() && machine.wake_at <= at)
         return;
@@ -197,9 +196,7 @@ void Agent::carry_out(succession::Effects&& effects) {
                     leads_ = false;
                     ++job_timer_serial_;
                 },
-                [&](const succession::ClaimWitness& claim) {
-                    world_.claim(node_, claim.formed);
-                },
+                [&](const succession::ClaimWitness& claim) { world_.claim(node_, claim.formed); },
                 [&](const succession::GiveUp&) {
                     leads_ = false;
                     on_node(NodeEvent::head_lost);
@@ -214,24 +211,27 @@ void Agent::tell(const succession::Effect& effect) const {
         return std::to_string(record->generation);
     };
     const std::string what = std::visit(
-        Overloaded{
-            [](const succession::Send&) { return std::string(); },
-            [&](const succession::Start& start) { return "begins generation " + number(start.record); },
-            [&](const succession::Leave& leave) {
-                return "leaves with exit code " + std::to_string(*leave.record->exit_code) +
-                       ", after generation " + number(leave.record);
-            },
-            [](const succession::EndRanks& end) { return "ends its ranks: " + std::string(end.why); },
-            [](const succession::HoldRanks&) { return std::string("holds its ranks"); },
-            [](const succession::GoOn&) { return std::string("lets its ranks go on"); },
-            [&](const succession::Lead& lead_now) {
-                return "leads, from generation " + number(lead_now.newest);
-            },
-            [](const succession::StandDown& down) {
-                return "stands down: " + std::string(down.why);
-            },
-            [](const succession::ClaimWitness&) { return std::string("asks the witness"); },
-            [](const succession::GiveUp& up) { return "gives up: " + std::string(up.why); }},
+        Overloaded{[](const succession::Send&) { return std::string(); },
+                   [&](const succession::Start& start) {
+                       return "begins generation " + number(start.record);
+                   },
+                   [&](const succession::Leave& leave) {
+                       return "leaves with exit code " + std::to_string(*leave.record->exit_code) +
+                              ", after generation " + number(leave.record);
+                   },
+                   [](const succession::EndRanks& end) {
+                       return "ends its ranks: " + std::string(end.why);
+                   },
+                   [](const succession::HoldRanks&) { return std::string("holds its ranks"); },
+                   [](const succession::GoOn&) { return std::string("lets its ranks go on"); },
+                   [&](const succession::Lead& lead_now) {
+                       return "leads, from generation " + number(lead_now.newest);
+                   },
+                   [](const succession::StandDown& down) {
+                       return "stands down: " + std::string(down.why);
+                   },
+                   [](const succession::ClaimWitness&) { return std::string("asks the witness"); },
+                   [](const succession::GiveUp& up) { return "gives up: " + std::string(up.why); }},
         effect);
     if (!what.empty())
         world_.tell(node_name(node_) + " " + what + " (term " +

@@ -1,5 +1,6 @@
 #include "simulation/agent.hpp"
 
+#include "restart_policy/membership.hpp"
 #include "restart_policy/node_fitness.hpp"
 #include "succession/checkpoint_fence.hpp"
 
@@ -189,24 +190,25 @@ std::optional<CheckpointMark> Agent::newest_checkpoint() const {
     return newest;
 }
 
-// The first that are fit; of those that are not only as many as the job cannot do without.
+// As the job's head chooses them, from what the record says of those that are there.
 void Agent::choose_nodes(Record& record) {
     const Schedule& schedule = world_.schedule();
-    record.ranks_per_node.assign(static_cast<std::size_t>(schedule.nodes), 0);
+    std::vector<Membership::Node> nodes;
+    for (int node = 0; node < schedule.nodes; ++node)
+        nodes.push_back({node_name(node), schedule.ranks});
+    Membership members({.fewest = schedule.fewest,
+                        .most = schedule.most,
+                        .most_spares = schedule.nodes - schedule.most},
+                       nodes, schedule.most, node_);
+    for (int node = 0; node < schedule.nodes; ++node)
+        if (record.now.find(node) == nullptr)
+            members.lose(node);
     const auto unfit = unfit_nodes(record.history);
-    int chosen = 0;
-    for (const bool needed : {false, true})
-        for (const Voter& voter : record.now.voters) {
-            int& ranks = record.ranks_per_node[static_cast<std::size_t>(voter.node)];
-            const bool is_unfit = unfit.contains(node_name(voter.node));
-            if (ranks > 0 || is_unfit != needed ||
-                chosen >= (needed ? schedule.fewest : schedule.most))
-                continue;
-            ranks = schedule.ranks;
-            ++chosen;
-            if (is_unfit)
-                record.kept.push_back(voter.node);
-        }
+    members.leave_out(unfit);
+    for (int node = 0; node < schedule.nodes; ++node)
+        if (members.is_fit(node) && unfit.contains(node_name(node)))
+            record.kept.push_back(node);
+    record.ranks_per_node = members.choose().ranks_per_node;
 }
 
 // The end is a record like others: who is head next finds it, and begins nothing.
@@ -249,9 +251,8 @@ void Agent::repeat_order() {
 void Agent::on_status(const Status& status) {
     if (!leads_ || status.term != succession_->term())
         return;
-    const auto view = std::find_if(views_.begin(), views_.end(), [&](const View& one) {
-        return one.voter == status.from;
-    });
+    const auto view = std::find_if(views_.begin(), views_.end(),
+                                   [&](const View& one) { return one.voter == status.from; });
     if (view == views_.end())
         return;
     view->heard_at = world_.now();
@@ -340,10 +341,10 @@ Decision Agent::decide() const {
         .has_saved = true,
         .ran = std::chrono::milliseconds(0),
         .input_spent = false,
-        .enough_nodes =
-            record.cause == Cause::node_lost && fit_nodes() >= world_.schedule().fewest,
+        .enough_nodes = record.cause == Cause::node_lost && fit_nodes() >= world_.schedule().fewest,
         .others_suffice = fit_nodes() > world_.schedule().fewest};
-    return autolaunch::launcher::decide(restart_spec(world_.schedule().max_restarts), history_, situation);
+    return autolaunch::launcher::decide(restart_spec(world_.schedule().max_restarts), history_,
+                                        situation);
 }
 
 bool Agent::all_have_ended() const {
@@ -354,8 +355,7 @@ bool Agent::all_have_ended() const {
 }
 
 void Agent::end_if_over() {
-    if (!leads_ || generation_over_ || current_->generation < 0 ||
-        !all_have_ended())
+    if (!leads_ || generation_over_ || current_->generation < 0 || !all_have_ended())
         return;
     generation_over_ = true;
     order_.reset();

@@ -57,9 +57,8 @@ void Invariants::check_new(const RecordPointer& pointer) const {
     // The witness is the third vote of who has it.
     const auto is_decided = [&](const Electorate& electorate) {
         const auto witnessed = witnessed_.find(electorate.formed);
-        return is_majority(
-            electorate, votes,
-            witnessed != witnessed_.end() && votes.contains(witnessed->second.node));
+        return is_majority(electorate, votes,
+                           witnessed != witnessed_.end() && votes.contains(witnessed->second.node));
     };
     if (!is_decided(record.last) || !is_decided(record.now))
         throw Violation(generation_text(record) + " begins without its majorities");
@@ -76,8 +75,8 @@ void Invariants::check_history(const Record& record) const {
         if (!(ends[i] == history_.ends[i]))
             throw Violation("how generation " + std::to_string(i) +
                             " has ended is another thing in " + generation_text(record));
-    const auto counted = std::count_if(ends.begin(), ends.end(),
-                                       [](const PastEnd& end) { return end.counted; });
+    const auto counted =
+        std::count_if(ends.begin(), ends.end(), [](const PastEnd& end) { return end.counted; });
     if (counted > max_restarts_)
         throw Violation(generation_text(record) + " overdraws the restart budget: " +
                         std::to_string(counted) + " of " + std::to_string(max_restarts_));
@@ -98,9 +97,9 @@ void Invariants::check_history(const Record& record) const {
 void Invariants::check_checkpoint(const Record& record) const {
     if (!record.start_from)
         return;
-    const auto found = std::find_if(
-        published_.begin(), published_.end(),
-        [&](const Published& one) { return one.mark == *record.start_from; });
+    const auto found =
+        std::find_if(published_.begin(), published_.end(),
+                     [&](const Published& one) { return one.mark == *record.start_from; });
     if (found == published_.end())
         throw Violation(generation_text(record) + " starts from a checkpoint that is not there");
     const auto next = static_cast<std::size_t>(record.start_from->generation) + 1;

@@ -53,7 +53,7 @@ private:
     std::map<int, autolaunch::launcher::Voter> witnessed_;  ///< by Electorate::formed
     std::vector<Published> published_;
     std::optional<int> exit_code_;
-    int last_generation_ = -1;  ///< of a job that is over
+    int last_generation_ = -1;                      ///< of a job that is over
     autolaunch::launcher::RestartHistory history_;  ///< the longest that was committed
 };
 

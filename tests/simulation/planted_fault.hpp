@@ -27,20 +27,28 @@ enum class Planted {
     witness_for_both,         ///< the file of a term can be had twice
     begins_in_two_at_once,    ///< ranks start while those of the generation before live
 };
-inline constexpr std::array kPlanted = {
-    Planted::vote_counted_twice,    Planted::minority_commit,
-    Planted::no_read_back,          Planted::newest_electorate_only,
-    Planted::old_incarnation_votes, Planted::stale_term_obeyed,
-    Planted::lease_ignored,         Planted::head_without_majority,
-    Planted::begins_before_the_fence, Planted::unfenced_write,
-    Planted::budget_reset,          Planted::exclusion_forgotten,
-    Planted::certificate_dropped,   Planted::ending_forgotten,
-    Planted::witness_for_both,      Planted::begins_in_two_at_once};
+inline constexpr std::array kPlanted = {Planted::vote_counted_twice,
+                                        Planted::minority_commit,
+                                        Planted::no_read_back,
+                                        Planted::newest_electorate_only,
+                                        Planted::old_incarnation_votes,
+                                        Planted::stale_term_obeyed,
+                                        Planted::lease_ignored,
+                                        Planted::head_without_majority,
+                                        Planted::begins_before_the_fence,
+                                        Planted::unfenced_write,
+                                        Planted::budget_reset,
+                                        Planted::exclusion_forgotten,
+                                        Planted::certificate_dropped,
+                                        Planted::ending_forgotten,
+                                        Planted::witness_for_both,
+                                        Planted::begins_in_two_at_once};
 std::string_view name_of(Planted planted);
 
 /// The rule of the product, or the same with one rule broken. `first` null: it was started again.
 std::unique_ptr<autolaunch::launcher::Succession> make_succession(
     Planted planted, const autolaunch::launcher::SuccessionOptions& options,
-    const autolaunch::launcher::AcceptedRecord* first, autolaunch::launcher::succession::Moment now);
+    const autolaunch::launcher::AcceptedRecord* first,
+    autolaunch::launcher::succession::Moment now);
 
 }  // namespace simulation

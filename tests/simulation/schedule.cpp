@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <sstream>
 #include <stdexcept>
 
 namespace simulation {
@@ -16,12 +16,15 @@ std::uint64_t mix(std::uint64_t seed, std::uint64_t place) {
 
 namespace {
 
+constexpr std::array<const char*, 12> kNames = {
+    "kill_agent", "power_off",   "restart", "pause_machine", "pause_agent", "pause_all",
+    "cut",        "cut_one_way", "heal",    "fail_rank",     "fail_gpu",    "hang_rank"};
+
 // More of what ends heads than of the rest.
-constexpr std::array kBlows = {Blow::kill_agent, Blow::kill_agent,    Blow::power_off,
-                               Blow::restart,    Blow::pause_machine, Blow::pause_machine,
-                               Blow::pause_agent, Blow::pause_all,    Blow::cut,
-                               Blow::cut,        Blow::cut_one_way,   Blow::heal,
-                               Blow::fail_rank,  Blow::fail_gpu,      Blow::hang_rank};
+constexpr std::array kBlows = {
+    Blow::kill_agent,    Blow::kill_agent,  Blow::power_off, Blow::restart,  Blow::pause_machine,
+    Blow::pause_machine, Blow::pause_agent, Blow::pause_all, Blow::cut,      Blow::cut,
+    Blow::cut_one_way,   Blow::heal,        Blow::fail_rank, Blow::fail_gpu, Blow::hang_rank};
 
 BlowAt make_blow(Dice& dice, int nodes, int latest) {
     BlowAt blow;
@@ -69,48 +72,6 @@ Schedule make_schedule(std::uint64_t seed) {
     return made;
 }
 
-std::string describe(std::uint64_t seed, const std::vector<std::size_t>* kept) {
-    std::string text = "seed " + std::to_string(seed);
-    if (kept == nullptr)
-        return text;
-    text += " blows ";
-    for (std::size_t i = 0; i < kept->size(); ++i)
-        text += (i > 0 ? "," : "") + std::to_string((*kept)[i]);
-    return text;
-}
-
-namespace {
-
-std::uint64_t take_number(std::string_view& text) {
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc())
-        throw std::invalid_argument("a number is missing at \"" + std::string(text) + "\"");
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return number;
-}
-
-}  // namespace
-
-Kept parse_kept(std::string_view line) {
-    constexpr std::string_view kSeed = "seed ", kBlowsWord = " blows ";
-    if (!line.starts_with(kSeed))
-        throw std::invalid_argument("no seed in \"" + std::string(line) + "\"");
-    line.remove_prefix(kSeed.size());
-    Kept kept;
-    kept.seed = take_number(line);
-    if (!line.starts_with(kBlowsWord))
-        return kept;
-    line.remove_prefix(kBlowsWord.size());
-    kept.blows.emplace();
-    while (!line.empty() && line.front() >= '0' && line.front() <= '9') {
-        kept.blows->push_back(take_number(line));
-        if (!line.empty() && line.front() == ',')
-            line.remove_prefix(1);
-    }
-    return kept;
-}
-
 Schedule with_blows(const Schedule& schedule, const std::vector<std::size_t>& kept) {
     Schedule less = schedule;
     less.blows.clear();
@@ -119,11 +80,46 @@ Schedule with_blows(const Schedule& schedule, const std::vector<std::size_t>& ke
     return less;
 }
 
-std::string name_of(Blow blow) {
-    constexpr std::array kNames = {"kill_agent", "power_off",   "restart",   "pause_machine",
-                                   "pause_agent", "pause_all",  "cut",       "cut_one_way",
-                                   "heal",        "fail_rank",  "fail_gpu",  "hang_rank"};
-    return kNames[static_cast<std::size_t>(blow)];
+std::string name_of(Blow blow) { return kNames[static_cast<std::size_t>(blow)]; }
+
+std::string to_text(const Schedule& made) {
+    std::ostringstream text;
+    text << "seed " << made.seed << " nodes " << made.nodes << " ranks " << made.ranks << " fewest "
+         << made.fewest << " most " << made.most << " witness " << made.has_witness << " loss "
+         << made.loss_permille << " doubled " << made.doubled_permille << " slowest "
+         << made.slowest << " steps " << made.steps << " restarts " << made.max_restarts;
+    for (const BlowAt& blow : made.blows)
+        text << ", " << blow.at << ' ' << name_of(blow.what) << ' ' << blow.node << ' '
+             << blow.lasts;
+    return text.str();
+}
+
+Schedule schedule_from(const std::string& line) {
+    Schedule made;
+    std::istringstream text(line.substr(0, line.find(',')));
+    const auto field = [&text](const char* name, auto& value) {
+        std::string word;
+        if (!(text >> word >> value) || word != name)
+            throw std::invalid_argument(std::string("no \"") + name + "\" where it should be");
+    };
+    field("seed", made.seed), field("nodes", made.nodes), field("ranks", made.ranks);
+    field("fewest", made.fewest), field("most", made.most), field("witness", made.has_witness);
+    field("loss", made.loss_permille), field("doubled", made.doubled_permille);
+    field("slowest", made.slowest), field("steps", made.steps);
+    field("restarts", made.max_restarts);
+    for (std::size_t at = line.find(','); at < line.size(); at = line.find(',', at + 1)) {
+        std::istringstream one(line.substr(at + 1, line.find(',', at + 1) - at - 1));
+        BlowAt blow;
+        std::string name;
+        if (!(one >> blow.at >> name >> blow.node >> blow.lasts))
+            throw std::invalid_argument("no blow in \"" + one.str() + "\"");
+        const auto known = std::find(kNames.begin(), kNames.end(), name);
+        if (known == kNames.end())
+            throw std::invalid_argument("no blow is called " + name);
+        blow.what = static_cast<Blow>(known - kNames.begin());
+        made.blows.push_back(blow);
+    }
+    return made;
 }
 
 }  // namespace simulation

@@ -1,8 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 /// What happens to a simulated job, all of it made of one number.
@@ -56,14 +54,10 @@ struct Schedule {
 
 Schedule make_schedule(std::uint64_t seed);
 
-/// "seed 12" or "seed 12 blows 0,3": all that it takes to see it again.
-std::string describe(std::uint64_t seed, const std::vector<std::size_t>* kept);
-struct Kept {
-    std::uint64_t seed = 0;
-    std::optional<std::vector<std::size_t>> blows;
-};
+/// One line, all that it takes to see it again: also when make_schedule() has changed since.
+std::string to_text(const Schedule& schedule);
 /// Throws std::invalid_argument.
-Kept parse_kept(std::string_view line);
+Schedule schedule_from(const std::string& line);
 Schedule with_blows(const Schedule& schedule, const std::vector<std::size_t>& kept);
 std::string name_of(Blow blow);
 

@@ -1,7 +1,7 @@
 // Runs many schedules, and tells what goes wrong in which.
 //
 //   simulate [--schedules N] [--seed FIRST] [--threads N] [--plant NAME]
-//   simulate --replay "seed 12 blows 0,3"
+//   simulate --replay "seed 12 nodes 3 …": a line that this program has printed
 //
 // Exit code 1 where one goes wrong.
 #include "simulation/world.hpp"
@@ -48,10 +48,9 @@ Options parse(int argc, char** argv) {
 }
 
 int replay(const Options& options) {
-    const Kept kept = parse_kept(options.replay);
-    Schedule schedule = make_schedule(kept.seed);
-    if (kept.blows)
-        schedule = with_blows(schedule, *kept.blows);
+    const Schedule schedule = options.replay.find("nodes") == std::string::npos
+                                  ? make_schedule(std::stoull(options.replay))
+                                  : schedule_from(options.replay);
     std::fprintf(stderr, "%d nodes, %d to %d take part, %d ranks each, %s\n", schedule.nodes,
                  schedule.fewest, schedule.most, schedule.ranks,
                  schedule.has_witness ? "a witness" : "no witness");
@@ -77,7 +76,7 @@ int run_many(const Options& options) {
             const auto kept = shrink(schedule, options.planted);
             const auto least = run_schedule(with_blows(schedule, kept), options.planted);
             const std::lock_guard lock(printing);
-            std::printf("%s  # %s\n", describe(seed, &kept).c_str(),
+            std::printf("%s # %s\n", to_text(with_blows(schedule, kept)).c_str(),
                         (least ? *least : *wrong).c_str());
             std::fflush(stdout);
         }

@@ -14,7 +14,8 @@ using namespace autolaunch::launcher;
 namespace {
 
 constexpr int kStepTime = 100, kStepsOfCheckpoint = 3;
-constexpr std::int64_t kQuietTime = 400'000;  // ms in which a job that nothing strikes comes to its end
+constexpr std::int64_t kQuietTime =
+    400'000;  // ms in which a job that nothing strikes comes to its end
 constexpr int kCalmAfter = 10'000, kCalmLatency = 60;
 constexpr auto kNever = std::numeric_limits<std::int64_t>::max();
 
@@ -59,8 +60,8 @@ World::~World() = default;
 
 succession::Moment World::clock(int node) const {
     const Machine& here = machines_[static_cast<std::size_t>(node)];
-    return succession::Moment(
-        static_cast<std::int64_t>(static_cast<double>(now_) * here.rate) + here.offset);
+    return succession::Moment(static_cast<std::int64_t>(static_cast<double>(now_) * here.rate) +
+                              here.offset);
 }
 
 void World::tell(const std::string& what) const {
@@ -104,8 +105,9 @@ void World::send(int from, const Voter& to, Parcel&& parcel) {
             free_parcels_.pop_back();
         }
         parcels_[static_cast<std::size_t>(place)] = copy + 1 < copies ? parcel : std::move(parcel);
-        after(is_own ? 0 : luck.between(1, calm ? std::min(schedule_.slowest, kCalmLatency)
-                                               : schedule_.slowest),
+        after(is_own ? 0
+                     : luck.between(
+                           1, calm ? std::min(schedule_.slowest, kCalmLatency) : schedule_.slowest),
               {.kind = Kind::deliver,
                .machine = static_cast<std::int8_t>(to.node),
                .other = static_cast<std::int8_t>(from),
@@ -340,9 +342,9 @@ void World::strike(const BlowAt& blow) {
             here.agent_paused_until = now_ + blow.lasts;
             // Its keeper does what the agent cannot.
             return after(here.agent->ms_of_lease(), {.kind = Kind::keeper,
-                                  .machine = static_cast<std::int8_t>(node),
-                                  .start = here.start,
-                                  .more = 1});
+                                                     .machine = static_cast<std::int8_t>(node),
+                                                     .start = here.start,
+                                                     .more = 1});
         case Blow::cut:
             return cut_from(true);
         case Blow::cut_one_way:
@@ -357,9 +359,8 @@ void World::strike(const BlowAt& blow) {
                 after(0, {.kind = Kind::fail_rank,
                           .machine = static_cast<std::int8_t>(node),
                           .start = here.processes[0].serial,
-                          .more = static_cast<int>(blow.what == Blow::fail_gpu
-                                                       ? Cause::gpu
-                                                       : Cause::program_error)});
+                          .more = static_cast<int>(
+                              blow.what == Blow::fail_gpu ? Cause::gpu : Cause::program_error)});
             return;
         case Blow::hang_rank:
             here.processes[0].is_deaf = here.processes[0].lives();
@@ -444,8 +445,7 @@ void World::handle(const Event& event) {
             }
             return;
         case Kind::keeper:
-            if (event.start != here.start ||
-                (event.more == 1 && here.agent_paused_until <= now_))
+            if (event.start != here.start || (event.more == 1 && here.agent_paused_until <= now_))
                 return;
             if (event.more == 1 && here.agent && here.agent->holds())
                 here.stalled_until = std::max(here.stalled_until, now_ + 2 * kKnowsBy);
@@ -473,8 +473,8 @@ void World::handle(const Event& event) {
     }
 }
 
-// No rank in two generations: where one of a later generation lives, none of an earlier one does, but
-// on a machine that stands still, or has only just found out that it did.
+// No rank in two generations: where one of a later generation lives, none of an earlier one does,
+// but on a machine that stands still, or has only just found out that it did.
 void World::check() {
     int newest = -1;
     for (const Machine& here : machines_)
@@ -487,8 +487,8 @@ void World::check() {
         for (const Process& process : here.processes)
             if (process.lives() && process.generation < newest && knows)
                 throw Violation("a rank of generation " + std::to_string(process.generation) +
-                                " lives on node" + std::to_string(node) +
-                                " beside generation " + std::to_string(newest));
+                                " lives on node" + std::to_string(node) + " beside generation " +
+                                std::to_string(newest));
     }
 }
 

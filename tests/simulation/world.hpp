@@ -166,7 +166,7 @@ private:
     std::vector<autolaunch::launcher::CheckpointMark> published_;
     std::vector<std::pair<int, Voter>> witness_;  ///< Electorate::formed: whose file
     RecordPointer joined_;
-    RecordPointer training_;                      ///< the newest generation that trains
+    RecordPointer training_;  ///< the newest generation that trains
     std::int64_t step_ = 0;
 };
 
