@@ -82,6 +82,7 @@ void Agent::wake() {
     if (leads_ && !over_) {
         look_for_silence();
         repeat_order();
+        tell_status();  // to itself: nobody else asks it
     }
     schedule_wake();
 }

@@ -15,14 +15,14 @@ namespace {
 // do.
 const std::map<Planted, std::string> kShownBy = {
     {Planted::vote_counted_twice,
-     "seed 162 nodes 5 ranks 1 fewest 2 most 4 witness 1 loss 96 doubled 91 slowest 31 steps 35 "
-     "restarts 0, 3121 pause_machine 2 8155"},
+     "seed 56 nodes 5 ranks 2 fewest 1 most 4 witness 0 loss 85 doubled 98 slowest 60 steps 21 "
+     "restarts 3, 1164 pause_all -1 4415, 2924 kill_agent 2 3481, 4175 cut 3 6205"},
     {Planted::minority_commit,
      "seed 1 nodes 5 ranks 2 fewest 3 most 4 witness 1 loss 0 doubled 13 slowest 236 steps 27 "
      "restarts 1"},
     {Planted::no_read_back,
-     "seed 61 nodes 5 ranks 2 fewest 2 most 4 witness 1 loss 101 doubled 64 slowest 676 steps 8 "
-     "restarts 3"},
+     "seed 227 nodes 3 ranks 2 fewest 1 most 3 witness 0 loss 28 doubled 44 slowest 570 steps 31 "
+     "restarts 0"},
     {Planted::newest_electorate_only,
      "seed 54 nodes 4 ranks 1 fewest 1 most 4 witness 1 loss 1 doubled 6 slowest 5 steps 19 "
      "restarts 3, 221 power_off 1 417, 1163 pause_agent 2 1290, 2592 cut_one_way -1 729"},
@@ -31,8 +31,8 @@ const std::map<Planted, std::string> kShownBy = {
      "restarts 1, 591 kill_agent 2 3062, 1182 restart 2 109, 1287 pause_agent 1 3396, 2145 cut -1 "
      "4380, 4585 restart 1 6139"},
     {Planted::stale_term_obeyed,
-     "seed 18540 nodes 3 ranks 2 fewest 2 most 3 witness 0 loss 67 doubled 73 slowest 55 steps 15 "
-     "restarts 2, 657 cut -1 6176, 1795 heal 2 8219"},
+     "seed 65367 nodes 5 ranks 1 fewest 3 most 4 witness 1 loss 149 doubled 37 slowest 70 steps 8 "
+     "restarts 0, 155 fail_gpu 1 3983, 255 pause_machine 2 1333, 409 pause_agent 0 1243"},
     {Planted::lease_ignored,
      "seed 30 nodes 4 ranks 2 fewest 2 most 3 witness 0 loss 56 doubled 71 slowest 32 steps 15 "
      "restarts 2, 462 pause_machine 0 2120, 1137 cut 2 74, 2391 pause_machine 0 2414"},
@@ -40,26 +40,26 @@ const std::map<Planted, std::string> kShownBy = {
      "seed 1085 nodes 2 ranks 2 fewest 1 most 1 witness 1 loss 143 doubled 97 slowest 78 steps 34 "
      "restarts 3, 2557 pause_machine -1 4329, 4223 cut 1 8994"},
     {Planted::begins_before_the_fence,
-     "seed 6354 nodes 3 ranks 1 fewest 1 most 2 witness 1 loss 80 doubled 91 slowest 36 steps 15 "
-     "restarts 0, 224 kill_agent 1 1886"},
+     "seed 6305 nodes 4 ranks 2 fewest 2 most 3 witness 1 loss 120 doubled 77 slowest 43 steps 40 "
+     "restarts 2"},
     {Planted::unfenced_write,
      "seed 287908 nodes 2 ranks 2 fewest 1 most 1 witness 1 loss 0 doubled 0 slowest 20 steps 29 "
      "restarts 3, 1307 pause_machine -1 8582, 5408 fail_gpu -1 172"},
     {Planted::budget_reset,
-     "seed 264 nodes 4 ranks 1 fewest 1 most 3 witness 1 loss 0 doubled 0 slowest 20 steps 8 "
-     "restarts 3, 632 fail_rank 2 1634, 953 pause_machine -1 7177"},
+     "seed 63 nodes 5 ranks 2 fewest 2 most 4 witness 0 loss 0 doubled 0 slowest 20 steps 26 "
+     "restarts 2, 1347 fail_rank 2 1617, 1866 pause_agent 0 7346"},
     {Planted::exclusion_forgotten,
-     "seed 264 nodes 4 ranks 1 fewest 1 most 3 witness 1 loss 0 doubled 0 slowest 20 steps 8 "
-     "restarts 3, 632 fail_rank 2 1634, 953 pause_machine -1 7177"},
+     "seed 8 nodes 5 ranks 2 fewest 2 most 4 witness 0 loss 104 doubled 75 slowest 659 steps 13 "
+     "restarts 2, 1307 pause_agent 1 743, 1941 fail_gpu 0 1050"},
     {Planted::certificate_dropped,
-     "seed 442 nodes 3 ranks 1 fewest 3 most 3 witness 1 loss 87 doubled 6 slowest 602 steps 34 "
-     "restarts 0, 3828 restart 2 1719"},
+     "seed 2777 nodes 4 ranks 1 fewest 2 most 3 witness 1 loss 119 doubled 100 slowest 751 steps "
+     "21 restarts 1, 2483 hang_rank -1 6372"},
     {Planted::ending_forgotten,
      "seed 16 nodes 3 ranks 2 fewest 1 most 2 witness 0 loss 9 doubled 7 slowest 41 steps 38 "
      "restarts 2"},
     {Planted::witness_for_both,
-     "seed 107 nodes 2 ranks 1 fewest 1 most 1 witness 1 loss 54 doubled 57 slowest 749 steps 32 "
-     "restarts 2, 596 pause_agent 1 405"},
+     "seed 145 nodes 2 ranks 1 fewest 1 most 1 witness 1 loss 146 doubled 13 slowest 8 steps 11 "
+     "restarts 3, 781 pause_all -1 3891, 1654 cut 1 3299"},
     {Planted::begins_in_two_at_once,
      "seed 35 nodes 3 ranks 2 fewest 1 most 3 witness 1 loss 123 doubled 51 slowest 17 steps 35 "
      "restarts 2, 3050 fail_rank -1 534"},
