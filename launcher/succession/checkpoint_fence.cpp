@@ -2,7 +2,7 @@
 
 namespace autolaunch::launcher {
 
-std::optional<CheckpointMark> checkpoint_that_counts(const Record& newest,
+std::optional<CheckpointMark> checkpoint_that_counts(const GenerationRecord& newest,
                                                      std::span<const CheckpointMark> published) {
     std::optional<CheckpointMark> counts = newest.start_from;
     for (const CheckpointMark& mark : published)

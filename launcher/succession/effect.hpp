@@ -8,7 +8,7 @@
 /// What an agent has to do. Plain data.
 namespace autolaunch::launcher::succession {
 
-struct Send {
+struct SendTo {
     Message message;
 };
 /// The record was committed: start its ranks here, if it has any for this node, once those of the
@@ -47,7 +47,7 @@ struct ClaimWitness {
 struct GiveUp {
     std::string_view why;
 };
-using Effect = std::variant<Send, Start, Leave, EndRanks, HoldRanks, GoOn, Lead, StandDown,
+using Effect = std::variant<SendTo, Start, Leave, EndRanks, HoldRanks, GoOn, Lead, StandDown,
                             ClaimWitness, GiveUp>;
 using Effects = std::vector<Effect>;
 

@@ -27,7 +27,7 @@ struct CheckpointMark {
 
 /// All that a head has to know, and all that agents have to agree on before a generation begins. It
 /// never changes: a head that was followed is followed by new records.
-struct Record {
+struct GenerationRecord {
     int generation = 0;
     Electorate last;  ///< of the generation before: its majority must have accepted this one, too
     Electorate now;
@@ -43,9 +43,9 @@ struct Record {
     std::optional<int> exit_code;
 
     bool has_voter(const Voter& voter) const { return last.contains(voter) || now.contains(voter); }
-    bool operator==(const Record&) const = default;
+    bool operator==(const GenerationRecord&) const = default;
 };
-using RecordPointer = std::shared_ptr<const Record>;
+using RecordPointer = std::shared_ptr<const GenerationRecord>;
 
 /// A record, and under whom it was accepted last.
 struct AcceptedRecord {
@@ -59,7 +59,7 @@ struct AcceptedRecord {
 };
 
 /// By the votes of both its electorates. Pure.
-inline bool is_accepted(const Record& record, const Votes& votes, bool witnessed) {
+inline bool is_accepted(const GenerationRecord& record, const Votes& votes, bool witnessed) {
     return is_majority(record.last, votes, witnessed) && is_majority(record.now, votes, witnessed);
 }
 

@@ -51,7 +51,7 @@ bool Succession::is_for_this_incarnation(const Message& message) const {
            std::holds_alternative<Propose>(message.what);
 }
 
-bool Succession::is_backed(const Record& record, const Votes& votes) const {
+bool Succession::is_backed(const GenerationRecord& record, const Votes& votes) const {
     return decides(record.now, votes) && decides(record.last, votes);
 }
 
@@ -100,10 +100,10 @@ void Succession::link_lost(int node, Moment now, Effects& effects) {
 }
 
 void Succession::send(const Voter& to, decltype(Message::what) what, Effects& effects) const {
-    effects.emplace_back(Send{{options_.self, to, std::move(what)}});
+    effects.emplace_back(SendTo{{options_.self, to, std::move(what)}});
 }
 
-void Succession::send_to_voters(const Record& record, const decltype(Message::what)& what,
+void Succession::send_to_voters(const GenerationRecord& record, const decltype(Message::what)& what,
                                 Effects& effects) const {
     for (const Voter& voter : record.now.voters)
         if (voter.node != options_.self.node)

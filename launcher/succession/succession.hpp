@@ -47,7 +47,7 @@ public:
     void witness_answered(int formed, bool ours, Moment now, Effects& effects);
     /// The head's: the record that is to follow the newest one. Generation and last electorate are
     /// filled in. False: this agent is not head, or the one before is not committed yet.
-    bool propose(Record next, Moment now, Effects& effects);
+    bool propose(GenerationRecord next, Moment now, Effects& effects);
 
     /// The head's: that node is given up, and hears of no lease any more. When no rank of it lives
     /// there, whatever it has heard last.
@@ -66,15 +66,17 @@ public:
 
 protected:
     // The rules, each by itself: a test that breaks one shows what it is for.
-    virtual bool is_backed(const Record& record, const Votes& votes) const;
+    virtual bool is_backed(const GenerationRecord& record, const Votes& votes) const;
     virtual void count(const Voter& voter) { votes_.add(voter); }
     virtual bool is_older(Term term) const { return term < promised_; }
     virtual void learn(const AcceptedRecord& heard);
     virtual bool is_for_this_incarnation(const succession::Message& message) const;
     virtual bool may_vote_for(Term term) const { return promised_ < term; }
-    virtual bool has_read_enough(const Record& record, const Votes& votes) const {
-        return is_backed(record, votes);
+    /// Of a candidate's best_. Whatever follows a record that was committed has asked its voters.
+    virtual bool has_read_enough(const GenerationRecord& record, const Votes& votes) const {
+        return is_known_committed() ? decides(record.now, votes) : is_backed(record, votes);
     }
+    bool is_known_committed() const { return best_.record->generation <= read_committed_; }
     virtual bool has_followers(Moment now) const { return now < backed_at(now) + options_.lease; }
     bool decides(const Electorate& electorate, const Votes& votes) const;
 
@@ -115,6 +117,7 @@ private:
     void commit_if_accepted(Moment now, Effects& effects);
     void tick_head(Moment now, Effects& effects);
     void send_beats(Moment now, Effects& effects);
+    int newest_committed() const;
     void note_heard(const Voter& from, Moment stamp);
     void note_stamp(const Voter& from, Moment stamp, Moment now);
     void finish_if_known(Moment now, Effects& effects);
@@ -122,8 +125,8 @@ private:
     void stand_down(std::string_view why, Moment now, Effects& effects);
 
     void send(const Voter& to, decltype(succession::Message::what) what, Effects& effects) const;
-    void send_to_voters(const Record& record, const decltype(succession::Message::what)& what,
-                        Effects& effects) const;
+    void send_to_voters(const GenerationRecord& record,
+                        const decltype(succession::Message::what)& what, Effects& effects) const;
 
     SuccessionOptions options_;
     Role role_ = Role::out;
@@ -142,6 +145,7 @@ private:
 
     // A candidate's.
     Term candidacy_;
+    int read_committed_ = -1;  ///< the newest generation of which a voter knows that it was
     Moment stood_at_{0}, asked_at_{0};
     int highest_seen_ = 0;
     std::vector<int> claimed_;  ///< Electorate::formed, of which the witness was asked

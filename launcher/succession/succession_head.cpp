@@ -13,8 +13,8 @@ using namespace succession;
 
 // ---- a candidate
 
-// Its own vote is given with the last one that it takes: who finds the old head alive again, or comes
-// back to one that is new, has promised nothing that keeps it from following.
+// Its own vote is given with the last one that it takes: who finds the old head alive again, or
+// comes back to one that is new, has promised nothing that keeps it from following.
 void Succession::stand(Moment now, Effects& effects) {
     if (!accepted_.record || !accepted_.record->has_voter(options_.self))
         return give_up("the job has gone on without this node", effects);
@@ -26,12 +26,17 @@ void Succession::stand(Moment now, Effects& effects) {
     claimed_.clear();
     finishing_ = false;
     best_ = accepted_;
+    read_committed_ = newest_committed();
     votes_.clear();
     votes_.add(options_.self);
     contacts_.clear();
     asked_at_ = now;
     ask_all(effects);
     win_if_backed(now, effects);
+}
+
+int Succession::newest_committed() const {
+    return std::max(begun_ ? begun_->generation : -1, committed_ ? committed_->generation : -1);
 }
 
 void Succession::ask_all(Effects& effects) {
@@ -51,6 +56,7 @@ void Succession::on(const Voter& from, const Vote& vote, Moment now, Effects& ef
         return;
     const RecordPointer before = best_.record;
     learn(vote.accepted);
+    read_committed_ = std::max(read_committed_, vote.committed);
     if (before != best_.record)
         ask_all(effects);
     note_heard(from, stood_at_);
@@ -91,7 +97,8 @@ void Succession::claim_if_alone(Effects& effects) {
         effects.emplace_back(ClaimWitness{electorate.formed});
     };
     claim(best_.record->now);
-    claim(best_.record->last);
+    if (!is_known_committed())
+        claim(best_.record->last);
 }
 
 void Succession::witness_answered(int formed, bool ours, Moment now, Effects& effects) {
@@ -120,13 +127,13 @@ void Succession::tick_candidate(Moment now, Effects& effects) {
 
 // ---- the head
 
-bool Succession::propose(Record next, Moment now, Effects& effects) {
+bool Succession::propose(GenerationRecord next, Moment now, Effects& effects) {
     if (role_ != Role::head || !leads_ || proposed_)
         return false;
     next.generation = committed_->generation + 1;
     next.last = committed_->now;
     next.now.formed = next.now.voters == next.last.voters ? next.last.formed : next.generation;
-    put_forward(std::make_shared<const Record>(std::move(next)), now, effects);
+    put_forward(std::make_shared<const GenerationRecord>(std::move(next)), now, effects);
     return true;
 }
 
@@ -160,7 +167,9 @@ void Succession::on(const Voter& from, const Answer& answer, Moment now, Effects
 }
 
 void Succession::commit_if_accepted(Moment now, Effects& effects) {
-    if (!proposed_ || !is_backed(*proposed_, votes_))
+    if (!proposed_)
+        return;
+    if (leads_ ? !is_backed(*proposed_, votes_) : !has_read_enough(*proposed_, votes_))
         return;
     committed_ = std::exchange(proposed_, nullptr);
     const bool was_read = !std::exchange(leads_, true);
@@ -245,7 +254,7 @@ Moment Succession::dismiss(int node, Moment now) {
 
 // The newest moment since which a majority has answered.
 Moment Succession::backed_at(Moment now) const {
-    const Record& record = leads_ ? *committed_ : *best_.record;
+    const GenerationRecord& record = leads_ ? *committed_ : *best_.record;
     std::vector<const Contact*> newest;
     for (const Contact& one : contacts_)
         newest.push_back(&one);

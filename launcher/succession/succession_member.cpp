@@ -34,6 +34,7 @@ void Succession::on(const Voter& from, const Ask& ask, Moment now, Effects& effe
               .granted = grants || is_repeated,
               .promised = promised_,
               .accepted = accepted_,
+              .committed = newest_committed(),
               .stamp = now},
          effects);
 }

@@ -22,6 +22,7 @@ struct Vote {
     bool granted = false;
     Term promised;            ///< the highest that the voter has seen
     AcceptedRecord accepted;  ///< the highest that it has accepted
+    int committed = -1;       ///< the newest generation of which it knows that it was committed
     Moment stamp{0};          ///< the sender's time
 };
 /// A head, of what is to begin.

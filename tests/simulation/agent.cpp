@@ -159,7 +159,7 @@ void Agent::carry_out(succession::Effects&& effects) {
             tell(effect);
         std::visit(
             Overloaded{
-                [&](succession::Send& send) {
+                [&](succession::SendTo& send) {
                     const Voter to = send.message.to;
                     world_.send(node_, to, std::move(send.message));
                 },
@@ -212,7 +212,7 @@ void Agent::tell(const succession::Effect& effect) const {
         return std::to_string(record->generation);
     };
     const std::string what = std::visit(
-        Overloaded{[](const succession::Send&) { return std::string(); },
+        Overloaded{[](const succession::SendTo&) { return std::string(); },
                    [&](const succession::Start& start) {
                        return "begins generation " + number(start.record);
                    },
@@ -242,7 +242,7 @@ void Agent::tell(const succession::Effect& effect) const {
 
 // ---- its ranks
 
-int Agent::ranks_here(const Record& record) const {
+int Agent::ranks_here(const GenerationRecord& record) const {
     const auto node = static_cast<std::size_t>(node_);
     return node < record.ranks_per_node.size() ? record.ranks_per_node[node] : 0;
 }

@@ -39,7 +39,7 @@ private:
     void carry_out(autolaunch::launcher::succession::Effects&& effects);
     void schedule_wake();
     void tell(const autolaunch::launcher::succession::Effect& effect) const;
-    int ranks_here(const autolaunch::launcher::Record& record) const;
+    int ranks_here(const autolaunch::launcher::GenerationRecord& record) const;
     static std::string node_name(int node) { return "node" + std::to_string(node); }
 
     // A node's.
@@ -61,7 +61,7 @@ private:
     void on_job(autolaunch::launcher::JobEvent event);
     void act(autolaunch::launcher::JobAction action);
     void start_generation();
-    void choose_nodes(autolaunch::launcher::Record& record);
+    void choose_nodes(autolaunch::launcher::GenerationRecord& record);
     void finish(int exit_code);
     void order(bool kill);
     void repeat_order();

@@ -154,7 +154,7 @@ int Agent::fit_nodes() const {
 }
 
 void Agent::start_generation() {
-    Record next;
+    GenerationRecord next;
     next.now.casting = node_;
     next.now.has_witness = world_.schedule().has_witness;
     next.gone = gone_;
@@ -191,7 +191,7 @@ std::optional<CheckpointMark> Agent::newest_checkpoint() const {
 }
 
 // As the job's head chooses them, from what the record says of those that are there.
-void Agent::choose_nodes(Record& record) {
+void Agent::choose_nodes(GenerationRecord& record) {
     const Schedule& schedule = world_.schedule();
     std::vector<Membership::Node> nodes;
     for (int node = 0; node < schedule.nodes; ++node)
@@ -213,7 +213,7 @@ void Agent::choose_nodes(Record& record) {
 
 // The end is a record like others: who is head next finds it, and begins nothing.
 void Agent::finish(int exit_code) {
-    Record last;
+    GenerationRecord last;
     last.now = current_->now;
     last.now.casting = node_;
     std::erase_if(last.now.voters, [&](const Voter& voter) { return is_gone(voter.node); });
@@ -222,7 +222,7 @@ void Agent::finish(int exit_code) {
     last.exit_code = exit_code;
     if (world_.planted() == Planted::ending_forgotten) {
         world_.invariants().leaves([&] {
-            Record told = last;
+            GenerationRecord told = last;
             told.generation = current_->generation + 1;
             return told;
         }());

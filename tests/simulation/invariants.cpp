@@ -11,7 +11,7 @@ using namespace autolaunch::launcher;
 
 namespace {
 
-std::string generation_text(const Record& record) {
+std::string generation_text(const GenerationRecord& record) {
     return "generation " + std::to_string(record.generation);
 }
 
@@ -50,7 +50,7 @@ void Invariants::begins(const RecordPointer& record, const Voter& at, bool is_he
 }
 
 void Invariants::check_new(const RecordPointer& pointer) const {
-    const Record& record = *pointer;
+    const GenerationRecord& record = *pointer;
     const auto accepted = accepted_.find(pointer);
     const Votes none;
     const Votes& votes = accepted == accepted_.end() ? none : accepted->second;
@@ -66,7 +66,7 @@ void Invariants::check_new(const RecordPointer& pointer) const {
     check_checkpoint(record);
 }
 
-void Invariants::check_history(const Record& record) const {
+void Invariants::check_history(const GenerationRecord& record) const {
     const auto& ends = record.history.ends;
     if (ends.size() != static_cast<std::size_t>(record.generation))
         throw Violation(generation_text(record) + " begins with the ends of " +
@@ -94,7 +94,7 @@ void Invariants::check_history(const Record& record) const {
 }
 
 // What is published after the record of a later generation was begun counts for nobody.
-void Invariants::check_checkpoint(const Record& record) const {
+void Invariants::check_checkpoint(const GenerationRecord& record) const {
     if (!record.start_from)
         return;
     const auto found =
@@ -110,7 +110,7 @@ void Invariants::check_checkpoint(const Record& record) const {
                         std::to_string(record.start_from->generation));
 }
 
-void Invariants::leaves(const Record& record) {
+void Invariants::leaves(const GenerationRecord& record) {
     if (!exit_code_)
         last_generation_ = record.generation;
     if (exit_code_ && (*exit_code_ != *record.exit_code || last_generation_ != record.generation))

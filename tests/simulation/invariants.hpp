@@ -29,7 +29,7 @@ public:
     /// Its first rank anywhere may be started now.
     void begins(const autolaunch::launcher::RecordPointer& record,
                 const autolaunch::launcher::Voter& at, bool is_head, std::int64_t now);
-    void leaves(const autolaunch::launcher::Record& record);
+    void leaves(const autolaunch::launcher::GenerationRecord& record);
     int newest_generation() const { return static_cast<int>(begun_.size()) - 1; }
     std::optional<int> exit_code() const { return exit_code_; }
 
@@ -40,8 +40,8 @@ private:
         std::int64_t at = 0;
     };
     void check_new(const autolaunch::launcher::RecordPointer& record) const;
-    void check_history(const autolaunch::launcher::Record& record) const;
-    void check_checkpoint(const autolaunch::launcher::Record& record) const;
+    void check_history(const autolaunch::launcher::GenerationRecord& record) const;
+    void check_checkpoint(const autolaunch::launcher::GenerationRecord& record) const;
 
     struct Published {
         autolaunch::launcher::CheckpointMark mark;

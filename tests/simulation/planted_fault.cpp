@@ -14,7 +14,7 @@ public:
         : Succession(std::forward<Arguments>(arguments)...), planted_(planted) {}
 
 protected:
-    bool is_backed(const Record& record, const Votes& votes) const override {
+    bool is_backed(const GenerationRecord& record, const Votes& votes) const override {
         return planted_ == Planted::minority_commit || Succession::is_backed(record, votes);
     }
     // Whose the second vote is, is not looked at.
@@ -35,7 +35,7 @@ protected:
         if (planted_ != Planted::no_read_back)
             Succession::learn(heard);
     }
-    bool has_read_enough(const Record& record, const Votes& votes) const override {
+    bool has_read_enough(const GenerationRecord& record, const Votes& votes) const override {
         return planted_ == Planted::newest_electorate_only ? decides(record.now, votes)
                                                            : is_backed(record, votes);
     }

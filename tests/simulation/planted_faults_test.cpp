@@ -24,8 +24,8 @@ const std::map<Planted, std::string> kShownBy = {
      "seed 227 nodes 3 ranks 2 fewest 1 most 3 witness 0 loss 28 doubled 44 slowest 570 steps 31 "
      "restarts 0"},
     {Planted::newest_electorate_only,
-     "seed 54 nodes 4 ranks 1 fewest 1 most 4 witness 1 loss 1 doubled 6 slowest 5 steps 19 "
-     "restarts 3, 221 power_off 1 417, 1163 pause_agent 2 1290, 2592 cut_one_way -1 729"},
+     "seed 4513 nodes 4 ranks 1 fewest 3 most 4 witness 0 loss 47 doubled 49 slowest 39 steps 24 "
+     "restarts 3, 433 pause_machine 3 2767, 2040 pause_machine 2 1527, 3508 cut -1 1216"},
     {Planted::old_incarnation_votes,
      "seed 968 nodes 3 ranks 1 fewest 1 most 2 witness 1 loss 25 doubled 96 slowest 352 steps 13 "
      "restarts 1, 591 kill_agent 2 3062, 1182 restart 2 109, 1287 pause_agent 1 3396, 2145 cut -1 "

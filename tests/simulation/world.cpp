@@ -30,7 +30,7 @@ World::World(const Schedule& schedule, Planted planted, bool tells)
       machines_(static_cast<std::size_t>(schedule.nodes)),
       cut_(static_cast<std::size_t>(schedule.nodes),
            std::vector<bool>(static_cast<std::size_t>(schedule.nodes), false)) {
-    auto joined = std::make_shared<Record>();
+    auto joined = std::make_shared<GenerationRecord>();
     joined->generation = -1;
     joined->now.casting = 0;
     joined->now.has_witness = schedule.has_witness;
@@ -243,6 +243,8 @@ void World::stop_agent(int node) {
     Machine& here = machine(node);
     here.agent.reset();
     here.wake_at = -1;
+    for (Process& process : here.processes)  // that it was about to start
+        process.serial += process.state == RankState::planned ? 1 : 0;
 }
 
 void World::start_agent(int node) {
@@ -257,7 +259,7 @@ void World::start_agent(int node) {
     ++here.start;
     here.voter.incarnation += planted_ == Planted::old_incarnation_votes ? 0 : 1000;
     if (planted_ == Planted::old_incarnation_votes) {  // as if it had never been away
-        auto joined = std::make_shared<Record>();
+        auto joined = std::make_shared<GenerationRecord>();
         joined->generation = -1;
         joined->now.has_witness = schedule_.has_witness;
         for (const Machine& one : machines_)
@@ -339,7 +341,7 @@ void World::strike(const BlowAt& blow) {
         case Blow::pause_agent:
             if (!here.agent)
                 return;
-            here.agent_paused_until = now_ + blow.lasts;
+            here.agent_paused_until = std::max(here.agent_paused_until, now_ + blow.lasts);
             // Its keeper does what the agent cannot.
             return after(here.agent->ms_of_lease(), {.kind = Kind::keeper,
                                                      .machine = static_cast<std::int8_t>(node),

@@ -40,7 +40,7 @@ Votes votes_of(std::initializer_list<int> nodes) {
 class Job {
 public:
     explicit Job(int nodes, bool has_witness = false) {
-        auto joined = std::make_shared<Record>();
+        auto joined = std::make_shared<GenerationRecord>();
         joined->generation = -1;
         joined->now = joined->last = electorate(nodes, 0, has_witness);
         for (int node = 0; node < nodes; ++node)
@@ -54,7 +54,7 @@ public:
     void cut(int node, bool off = true) { cut_[static_cast<std::size_t>(node)] = off; }
 
     bool propose(int node, const Electorate& next, std::optional<int> exit_code = {}) {
-        Record record;
+        GenerationRecord record;
         record.now = next;
         record.exit_code = exit_code;
         Effects effects;
@@ -118,7 +118,7 @@ public:
 private:
     void take(int node, Effects&& effects) {
         for (Effect& effect : effects) {
-            if (const auto* send = std::get_if<Send>(&effect))
+            if (const auto* send = std::get_if<SendTo>(&effect))
                 under_way_.push_back(send->message);
             did_[static_cast<std::size_t>(node)].push_back(std::move(effect));
         }
@@ -310,7 +310,7 @@ TEST_CASE("a node that was given up lives no longer than the lease that it may h
 }
 
 TEST_CASE("what an older generation publishes late does not count") {
-    Record newest;
+    GenerationRecord newest;
     newest.generation = 4;
     newest.start_from = CheckpointMark{2, 30};
     const std::vector<CheckpointMark> late = {{2, 30}, {3, 50}, {2, 45}};
