@@ -53,7 +53,9 @@ void Succession::obey(Term term, Moment now, Effects& effects) {
     role_ = Role::member;
     head_lost_ = true;  // until it beats
     claimed_.clear();
-    stand_at_ = now + pause_before_standing() + 2 * options_.patience;
+    // Its second beat has a lease for those, too, that have not voted for it: who stands before
+    // that comes may depose it again and again.
+    stand_at_ = now + pause_before_standing() + 2 * (options_.beat + options_.patience);
 }
 
 void Succession::on(const Voter& from, const Propose& propose, Moment now, Effects& effects) {

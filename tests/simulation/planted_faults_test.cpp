@@ -21,8 +21,8 @@ const std::map<Planted, std::string> kShownBy = {
      "seed 1 nodes 5 ranks 2 fewest 3 most 4 witness 1 loss 0 doubled 13 slowest 236 steps 27 "
      "restarts 1"},
     {Planted::no_read_back,
-     "seed 227 nodes 3 ranks 2 fewest 1 most 3 witness 0 loss 28 doubled 44 slowest 570 steps 31 "
-     "restarts 0"},
+     "seed 11179 nodes 3 ranks 2 fewest 1 most 2 witness 1 loss 141 doubled 77 slowest 534 steps "
+     "21 restarts 3, 184 cut -1 5354, 1378 pause_machine 2 7182, 1770 kill_agent -1 8341"},
     {Planted::newest_electorate_only,
      "seed 4513 nodes 4 ranks 1 fewest 3 most 4 witness 0 loss 47 doubled 49 slowest 39 steps 24 "
      "restarts 3, 433 pause_machine 3 2767, 2040 pause_machine 2 1527, 3508 cut -1 1216"},
