@@ -43,6 +43,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/secrets", {"lib/base"}},
     {"launcher/spec", {"lib/base", "launcher/causes", "launcher/secrets"}},
     {"launcher/restart_policy", {"lib/base", "launcher/causes", "launcher/spec"}},
+    {"launcher/succession", {"lib/base", "launcher/restart_policy"}},
     {"launcher/allocation", {"lib/base", "lib/session"}},
     {"launcher/stopping",
      {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation"}},

@@ -1,0 +1,60 @@
+#pragma once
+#include "succession/record.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace simulation {
+
+struct Violation : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// What has happened, as somebody who sees all machines knows it, and what must not. Each throws
+/// Violation.
+class Invariants {
+public:
+    explicit Invariants(int max_restarts) : max_restarts_(max_restarts) {}
+
+    void was_accepted(const autolaunch::launcher::RecordPointer& record,
+                      const autolaunch::launcher::Voter& by);
+    void witness_was_given(int formed, const autolaunch::launcher::Voter& to) {
+        witnessed_[formed] = to;
+    }
+    void was_published(int generation, std::int64_t step, std::int64_t at);
+    /// Its first rank anywhere may be started now.
+    void begins(const autolaunch::launcher::RecordPointer& record,
+                const autolaunch::launcher::Voter& at, bool is_head, std::int64_t now);
+    void leaves(const autolaunch::launcher::GenerationRecord& record);
+    int newest_generation() const { return static_cast<int>(begun_.size()) - 1; }
+    std::optional<int> exit_code() const { return exit_code_; }
+
+private:
+    struct Begun {
+        autolaunch::launcher::RecordPointer record;
+        std::optional<autolaunch::launcher::Voter> head;
+        std::int64_t at = 0;
+    };
+    void check_new(const autolaunch::launcher::RecordPointer& record) const;
+    void check_history(const autolaunch::launcher::GenerationRecord& record) const;
+    void check_checkpoint(const autolaunch::launcher::GenerationRecord& record) const;
+
+    struct Published {
+        autolaunch::launcher::CheckpointMark mark;
+        std::int64_t at = 0;
+    };
+    int max_restarts_;
+    std::vector<Begun> begun_;  ///< by generation; without a record where it has not
+    std::map<autolaunch::launcher::RecordPointer, autolaunch::launcher::Votes> accepted_;
+    std::map<int, autolaunch::launcher::Voter> witnessed_;  ///< by Electorate::formed
+    std::vector<Published> published_;
+    std::optional<int> exit_code_;
+    int last_generation_ = -1;                      ///< of a job that is over
+    autolaunch::launcher::RestartHistory history_;  ///< the longest that was committed
+};
+
+}  // namespace simulation
