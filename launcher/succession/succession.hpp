@@ -21,7 +21,7 @@ struct SuccessionOptions {
     succession::Duration give_up{30'000};  ///< so long without a head, and this agent ends
 };
 
-/// One agent's part in the rule of docs/adr/0016: one head, and no generation that a majority does
+/// One agent's part in the rule of docs/adr/0017: one head, and no generation that a majority does
 /// not know of. A message, the time or news of a link go in; effects come out. No clock, no socket,
 /// no file: those are the caller's, who carries out the effects in their order.
 ///
