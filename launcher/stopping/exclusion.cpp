@@ -86,6 +86,30 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
     return choice;
 }
 
+std::string nodes_to_keep(const SlurmJobRecord& record,
+                          const std::map<std::string, std::string>& gone) {
+    const auto allocated = hosts_of(record.allocated);
+    if (!allocated || gone.contains(record.batch_host))
+        return {};
+    std::vector<std::string> kept;
+    for (const std::string& name : *allocated)
+        if (!gone.contains(name))
+            kept.push_back(name);
+    return kept.empty() || kept.size() == allocated->size() ? "" : compress_hostlist(kept);
+}
+
+std::vector<std::string> shrink_command(const std::string& job_id, const std::string& list) {
+    return {"env",
+            "-u",
+            "SLURM_JOB_ID",
+            "-u",
+            "SLURM_JOBID",
+            "scontrol",
+            "update",
+            "JobId=" + job_id,
+            "NodeList=" + list};
+}
+
 std::vector<std::string> exclusion_command(const std::string& name, const std::string& list) {
     return {"scontrol", "update", "JobId=" + name, "ExcNodeList=" + list};
 }

@@ -20,6 +20,16 @@ struct Exclusion {
 Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
                            const SlurmJobRecord& record, std::string_view partition);
 
+/// A job that is requeued while Slurm has not noticed that one of its nodes is gone waits for that
+/// node's word, and is then held for good (Slurm 22.05: Priority=0, Reason=BadConstraints). So it
+/// gives such nodes back first. What it keeps of its nodes, a host list; empty: none of the `gone`
+/// is one of them, or the batch script's node is, and then Slurm requeues the job itself. Pure.
+std::string nodes_to_keep(const SlurmJobRecord& record,
+                          const std::map<std::string, std::string>& gone);
+/// `scontrol update JobId=JOB NodeList=LIST`, without the files in the current folder that scontrol
+/// would leave for the job's script.
+std::vector<std::string> shrink_command(const std::string& job_id, const std::string& list);
+
 /// `scontrol update JobId=NAME ExcNodeList=LIST`, which Slurm takes while the job waits, not while
 /// it runs.
 std::vector<std::string> exclusion_command(const std::string& name, const std::string& list);

@@ -11,6 +11,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <string_view>
+#include <thread>
 
 namespace autolaunch::launcher {
 
@@ -19,6 +22,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kAskTime = 5s, kRequeueTime = 10s;  // a busy slurmctld
+constexpr auto kGiveBackTime = 5s;                 // slurmdbd answers meanwhile
+// Until Slurm notices that a node is gone: its own default, the longest waited for, and more.
+constexpr std::chrono::seconds kUsualNotice = 300s, kNoticeMargin = 30s;
+constexpr long long kLongestNotice = 600;
 
 std::string variable(const EnvironmentMap& environment, const char* name) {
     const auto found = environment.find(name);
@@ -116,10 +123,65 @@ std::string ask(const std::vector<std::string>& question) {
     return SlurmCommand(question).wait(Deadline::after(kAskTime));
 }
 
+// "SlurmdTimeout           = 300 sec"
+std::chrono::seconds slurmd_timeout(std::string_view config) {
+    constexpr std::string_view kName = "SlurmdTimeout";
+    const std::size_t line = config.find(kName);
+    long long number = 0;
+    if (line != std::string_view::npos) {
+        const std::string_view rest = config.substr(line, config.find('\n', line) - line);
+        const std::string value(trim(rest.substr(std::min(rest.find('=') + 1, rest.size()))));
+        parse_integer(value.substr(0, value.find(' ')), number);
+    }
+    return number > 0 ? std::chrono::seconds(std::min(number, kLongestNotice)) : kUsualNotice;
+}
+
 // Empty: it was done.
 std::string refusal_of(const std::vector<std::string>& command) {
     SlurmCommand change(command, SlurmCommand::Errors::take);
     return first_line(change.wait(Deadline::after(kRequeueTime)));
+}
+
+// Why Slurm does not take the nodes back; empty: it has. It takes none for a moment after another
+// change of the job's size; without accounting (slurmdbd) after one change no other.
+std::string give_back(const std::string& job, const std::string& kept) {
+    const auto deadline = Deadline::after(kGiveBackTime);
+    for (;;) {
+        const std::string refused = refusal_of(shrink_command(job, kept));
+        if (refused.empty() || deadline.passed())
+            return refused;
+        std::this_thread::sleep_for(1s);
+    }
+}
+
+// Until Slurm has noticed that they are gone.
+void await_notice(const std::string& job, const std::map<std::string, std::string>& gone,
+                  std::chrono::seconds time) {
+    const auto deadline = Deadline::after(time);
+    for (;;) {
+        const auto record = parse_slurm_job(ask(slurm_job_question(job)), job);
+        if (deadline.passed() || (record && nodes_to_keep(*record, gone).empty()))
+            return;
+        std::this_thread::sleep_for(2s);
+    }
+}
+
+// The nodes that are gone, in Slurm's eyes too.
+void part_with(const SlurmJobRecord& record, const std::map<std::string, std::string>& gone,
+               std::chrono::seconds notice,
+               const std::function<void(const std::string& line)>& say) {
+    const std::string kept = nodes_to_keep(record, gone);
+    if (kept.empty())
+        return;
+    const std::string refused = give_back(record.job_id, kept);
+    if (refused.empty())
+        return;
+    const auto time = notice + kNoticeMargin;
+    say(
+        fmt::format("requeue waits until Slurm has noticed which nodes are gone, {} s at most: "
+                    "before that it would hold the job ({})",
+                    time.count(), refused));
+    await_notice(record.job_id, gone, time);
 }
 
 }  // namespace
@@ -132,7 +194,11 @@ void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& envi
     if (!request.wanted)
         return say_by_hand(request, name, say);
     const std::string job = variable(environment, "SLURM_JOB_ID");
-    const auto record = parse_slurm_job(ask(slurm_job_question(job)), job);
+    auto record = parse_slurm_job(ask(slurm_job_question(job)), job);
+    // Of a job that has lost nodes Slurm shows fewer than it will want again.
+    if (long long nodes = 0;
+        record && parse_integer(variable(environment, "SLURM_JOB_NUM_NODES"), nodes) && nodes > 0)
+        record->nodes = std::max(record->nodes, static_cast<int>(nodes));
     const std::string config = ask(config_question());
     const auto settings = config.empty()
                               ? std::nullopt
@@ -147,6 +213,7 @@ void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& envi
     say(choice.why);
     if (!choice.act)
         return say_by_hand(request, name, say);
+    part_with(*record, request.unfit, slurmd_timeout(config), say);
     // From here on Slurm ends this job's processes; it takes the nodes only while the job waits.
     if (const std::string refused = refusal_of({"scontrol", "requeue", name}); !refused.empty())
         return say("scontrol requeue " + name + " failed: " + refused);

@@ -42,7 +42,9 @@ struct RequeueRequest {
 };
 /// Asks Slurm, and does it, without the nodes that are unfit, where slurm_config.requeue says so
 /// and the job ended with 75: after everything else, for it ends the job's processes, ours too.
-/// `say` shows a line, and has written it when it returns. Blocks: 35 s at most.
+/// `say` shows a line, and has written it when it returns. Blocks: 40 s at most; where Slurm takes
+/// lost nodes back in no other way, until it has noticed them itself (SlurmdTimeout, 10.5 min at
+/// most).
 void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& environment,
                        const std::function<void(const std::string& line)>& say);
 

@@ -44,7 +44,9 @@ SlurmJobRecord record_of(std::string_view line) {
             .started_at = scontrol_time(scontrol_field(line, "StartTime")),
             .excluded = list_in(line, "ExcNodeList"),
             .required = list_in(line, "ReqNodeList"),
-            .nodes = nodes_in(line)};
+            .nodes = nodes_in(line),
+            .allocated = list_in(line, "NodeList"),
+            .batch_host = scontrol_field(line, "BatchHost")};
 }
 
 seconds until(const std::optional<system_clock::time_point>& end, system_clock::time_point from) {

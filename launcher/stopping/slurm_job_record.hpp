@@ -20,6 +20,8 @@ struct SlurmJobRecord {
     std::optional<std::chrono::system_clock::time_point> submitted_at, eligible_at, started_at;
     std::string excluded, required;  ///< ExcNodeList, ReqNodeList: host lists; empty: none
     int nodes = 0;                   ///< NumNodes; 0: it does not say
+    std::string allocated;           ///< NodeList, a host list; empty: none
+    std::string batch_host;
 
     bool operator==(const SlurmJobRecord&) const = default;
 };

@@ -30,6 +30,7 @@ class Job:
         (work / "text").write_text("".join(f"line {i % 7}: the quick brown fox jumps over the lazy dog\n" for i in range(400)))
         self.log = work / "batch.log"
         self.number = None
+        self.waits_since = None  # a requeued job, on no node any more
 
     def spec(self, nodes, backend, checkpoints):
         return f"""trainer:
@@ -68,11 +69,16 @@ restart: {{max_restarts: 100000, grace_period: 2s, on: {{storage: {{budget: 1000
         return f"{job and job.group(1)}; nodes: {on('head', 'sinfo', '-h', '-N', '-o', '%N=%T').split()}"
 
     def hasten(self):
-        """Slurm holds what it requeues for two minutes; an operator would not wait. It must have left its nodes before: else Slurm
-        finds no way to start it, and holds it for good (BadConstraints)."""
+        """Slurm holds what it requeues for two minutes; an operator would not wait for as long. Some seconds are needed: else the end of
+        the script that was requeued counts as the end of the one that starts."""
         shown = on("head", "scontrol", "show", "job", "-o", self.number)
-        if "JobState=PENDING Reason=BeginTime" in shown and " NodeList= " in shown and self.nodes_are_up():
+        if "JobState=PENDING Reason=BeginTime" not in shown or " NodeList= " not in shown or not self.nodes_are_up():
+            self.waits_since = None
+        elif self.waits_since is None:
+            self.waits_since = time.monotonic()
+        elif time.monotonic() > self.waits_since + 5:
             on("head", "scontrol", "update", f"JobId={self.number}", "StartTime=now")
+            self.waits_since = None
 
     @staticmethod
     def nodes_are_up():

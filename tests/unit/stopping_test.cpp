@@ -297,6 +297,20 @@ TEST_CASE("nodes that a requeued job does not get again") {
     CHECK(choose_exclusion(two, job, partition).list.empty());
 }
 
+TEST_CASE("nodes that a job gives back before it is requeued") {
+    using Gone = std::map<std::string, std::string>;
+    SlurmJobRecord job = record(with(kRunning, "PreemptTime=None",
+                                     "ReqNodeList=(null) NodeList=node[1-4] BatchHost=node1"));
+    CHECK(job.allocated == "node[1-4]");
+    CHECK(nodes_to_keep(job, Gone{{"node3", "it was lost"}, {"other", ""}}) == "node[1-2,4]");
+    CHECK(nodes_to_keep(job, Gone{{"other", "it was lost"}}).empty());
+    CHECK(nodes_to_keep(job, Gone{}).empty());
+    CHECK(nodes_to_keep(job, Gone{{"node1", "it was lost"}}).empty());  // Slurm requeues it
+    job.allocated = "node[";
+    CHECK(nodes_to_keep(job, Gone{{"node3", "it was lost"}}).empty());
+    CHECK(shrink_command("7", "node1").back() == "NodeList=node1");
+}
+
 TEST_CASE("a step that Slurm does not see end is ended only while it is that step") {
     Allocation allocation;
     allocation.source = "slurm";
