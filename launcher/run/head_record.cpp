@@ -24,13 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+constexpr std::size_t kLargestRecord = std::size_t{64} << 10;
 constexpr int kVersion = 1, kDeepest = 4;
 constexpr char kDoor[] = "door";
 
 // Nobody else's: it says where a secret is proved.
 HeadRecord parse(const fs::path& file) {
-    const std::string text = read_at_most(file, kMostBytes);
+    const std::string text = read_at_most(file, kLargestRecord);
     const Json json =
         nests_at_most(text, kDeepest) ? Json::parse(text, nullptr, false) : Json::object();
     if (json.is_discarded() || !json.is_object() || json.empty())

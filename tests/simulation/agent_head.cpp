@@ -108,6 +108,7 @@ void Agent::act(JobAction action) {
         case JobAction::none:
             return;
         case JobAction::ask_ranks_to_stop:
+        case JobAction::ask_ranks_to_save:
         case JobAction::terminate_ranks:
             order(false);
             return job_timer_in(kGrace, JobEvent::grace_over);
