@@ -13,6 +13,10 @@
 // head's own tally and table, each of its decisions. Nothing is simulated of the ranks themselves,
 // which leave and start in no time, nor of the 10 ms in which a stop signal may come.
 //
+// And with --lost-nodes, so many agents end at once, which the kernel tells the head: it stops the
+// ranks of the others, and begins the next generation of those that are left, as its own choice of
+// nodes says. The second that the head waits for the ranks of a lost node to be dead is not in it.
+//
 // Prints one line of JSON.
 #include "allocation/hostlist.hpp"
 #include "control/control_security.hpp"
@@ -21,6 +25,7 @@
 #include "rendezvous/head_join.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
+#include "restart_policy/membership.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
 #include "tcp_traffic.hpp"
@@ -51,6 +56,7 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -73,6 +79,7 @@ struct Options {
     long start_within_ms = 0;
     int fences = 3;
     int losses = 0;
+    int lost_nodes = 0;  // at once, at the end
     std::size_t blob_bytes = 0;
     int timeout_s = 120;
     std::string folder = "/tmp";  // for the key file
@@ -88,6 +95,7 @@ struct Shared {
     // and the generation in which a rank is to die.
     std::atomic<std::uint64_t> died_ns{0}, last_start_ns{0};
     std::atomic<int> started{0}, dies_in{-1};
+    std::atomic<bool> nodes_die{false};  // and not a rank
 };
 
 std::uint64_t now_ns() {
@@ -183,6 +191,7 @@ private:
     void fence(int generation);
     void begin_after_loss(int generation);
     void lose_rank(int generation);
+    bool is_lost_node() const;
 
     Simulator& simulator_;
     int node_;
@@ -294,10 +303,13 @@ void Agent::on_joined(MemberJoin::Outcome&& outcome) {
         {.on_command =
              [this](const control::Command& command) {
                  const auto* start = std::get_if<control::StartGeneration>(&command);
-                 if (const auto* leave = std::get_if<control::LeaveGeneration>(&command)) {
-                     later(2, [this, number = leave->generation] {
+                 const auto* leave = std::get_if<control::LeaveGeneration>(&command);
+                 const auto* stop = std::get_if<control::StopRanks>(&command);
+                 if (leave != nullptr || stop != nullptr) {
+                     const int generation = leave != nullptr ? leave->generation : stop->generation;
+                     later(2, [this, generation] {
                          control::RanksEnded ended;
-                         ended.generation = number;
+                         ended.generation = generation;
                          member_->report(ended);
                      });
                  } else if (start != nullptr && simulator_.shared_.dies_in >= 0) {
@@ -347,16 +359,29 @@ void Agent::begin_after_loss(int generation) {
     running.generation = generation;
     member_->report(running);
     ++shared.started;
-    if (node_ == simulator_.options_.nodes / 2)
+    if (node_ == simulator_.options_.nodes / 2 || is_lost_node())
         lose_rank(generation);
 }
 
-// Once the head wants it.
+// The last ones.
+bool Agent::is_lost_node() const {
+    return node_ >= simulator_.options_.nodes - simulator_.options_.lost_nodes;
+}
+
+// Once the head wants it; the node, where nodes are to be lost.
 void Agent::lose_rank(int generation) {
-    if (simulator_.shared_.dies_in != generation) {
+    Shared& shared = simulator_.shared_;
+    if (shared.dies_in == generation && shared.nodes_die) {
+        if (!is_lost_node())
+            return;
+        std::uint64_t none = 0;
+        shared.died_ns.compare_exchange_strong(none, now_ns());
+        return member_.reset();
+    }
+    if (shared.dies_in != generation || node_ != simulator_.options_.nodes / 2) {
         timer_.expires_after(std::chrono::milliseconds(1));
         timer_.async_wait([this, generation](const asio::error_code& error) {
-            if (!error && member_)
+            if (!error && member_ && simulator_.shared_.dies_in <= generation)
                 lose_rank(generation);
         });
         return;
@@ -379,6 +404,7 @@ struct Figures {
     double head_fences_cpu_s = 0;      // of all later ones
     std::vector<double> loss_ms;       // from a death to the last node's next generation
     double head_losses_cpu_s = 0;
+    double lost_nodes_ms = 0, head_lost_nodes_cpu_s = 0;
     std::size_t resident_before = 0, resident_joined = 0, resident_end = 0;
     bench::TcpTraffic joined, fenced;
 };
@@ -396,6 +422,9 @@ private:
     std::shared_ptr<HeadJoin> make_join();
     void fence(int generation);
     void go_through_losses(Figures& figures);
+    void lose_nodes(Figures& figures);
+    void begin_next_world();
+    void on_node_lost(int node);
     void on_report(int node, control::Report&& report);
     void decide(JobEvent event);
     void run_until(const std::atomic<int>& count, int expected, const bool& own);
@@ -410,6 +439,7 @@ private:
     JobState state_ = JobState::starting;
     int generation_ = 0;
     std::unique_ptr<GenerationTally> tally_;
+    std::optional<Membership> members_;
 };
 
 std::shared_ptr<HeadJoin> HeadProcess::make_join() {
@@ -445,10 +475,15 @@ void HeadProcess::run_until(const std::atomic<int>& count, int expected, const b
 void HeadProcess::decide(JobEvent event) {
     const JobTransition next = transition(state_, event);
     state_ = next.next;
-    if (next.action == JobAction::terminate_ranks)
+    if (next.action == JobAction::terminate_ranks && members_)
+        outcome_.head->command(
+            control::StopRanks{.generation = generation_, .reason = "a node was lost"});
+    else if (next.action == JobAction::terminate_ranks)
         outcome_.head->command(control::LeaveGeneration{generation_, "rank 3 failed", 30'000});
     if (next.action == JobAction::wait_to_restart)
         decide(JobEvent::wait_over);
+    if (next.action == JobAction::start_generation && members_)
+        return begin_next_world();
     if (next.action == JobAction::start_generation) {
         ++generation_;
         tally_ = std::make_unique<GenerationTally>(generation_, options_.nodes, Clock::now());
@@ -476,12 +511,59 @@ void HeadProcess::on_report(int node, control::Report&& report) {
     }
 }
 
+void HeadProcess::begin_next_world() {
+    ++generation_;
+    tally_ = std::make_unique<GenerationTally>(generation_, options_.nodes, Clock::now());
+    const World world = members_->choose();
+    for (int node = 0; node < options_.nodes; ++node)
+        if (!members_->takes_part(node))
+            tally_->leave_out(node);
+    outcome_.head->command(control::StartGeneration{.generation = generation_,
+                                                    .master_address = "10.0.0.1",
+                                                    .master_port = 29500,
+                                                    .ranks_per_node = world.ranks_per_node,
+                                                    .order = world.order});
+}
+
+void HeadProcess::on_node_lost(int node) {
+    if (!members_ || !members_->lose(node) || !members_->is_missed(node))
+        return;
+    tally_->lost(node);
+    decide(JobEvent::node_missed);
+    if (tally_->all_ended())
+        decide(JobEvent::all_ended);
+}
+
+void HeadProcess::lose_nodes(Figures& figures) {
+    std::vector<Membership::Node> nodes;
+    for (const std::string& name : node_names(options_.nodes))
+        nodes.push_back({name, options_.ranks_per_node});
+    members_.emplace(MemberLimits{.fewest = 1, .most = options_.nodes}, nodes, options_.nodes);
+    members_->choose();
+    shared_.started = 0;
+    shared_.died_ns = 0;
+    shared_.nodes_die = true;
+    const double cpu = cpu_seconds();
+    shared_.dies_in = generation_;
+    run_until(shared_.started, options_.nodes - 1 - options_.lost_nodes, true);
+    while (state_ != JobState::running)
+        io_.run_for(std::chrono::milliseconds(1));
+    figures.head_lost_nodes_cpu_s = cpu_seconds() - cpu;
+    figures.lost_nodes_ms = static_cast<double>(shared_.last_start_ns - shared_.died_ns) / 1e6;
+}
+
 // The head's own node answers at once.
 void HeadProcess::go_through_losses(Figures& figures) {
     outcome_.head->set_handlers(
         {.on_report = [this](int node,
                              control::Report&& report) { on_report(node, std::move(report)); },
-         .on_node_lost = [this](int, const std::string&) { ++shared_.failed; }});
+         .on_node_lost =
+             [this](int node, const std::string&) {
+                 if (members_)
+                     on_node_lost(node);
+                 else
+                     ++shared_.failed;
+             }});
     outcome_.member->set_handlers(
         {.on_command =
              [this](const control::Command& command) {
@@ -489,9 +571,10 @@ void HeadProcess::go_through_losses(Figures& figures) {
                      control::GenerationRunning running;
                      running.generation = start->generation;
                      outcome_.member->report(running);
-                 } else if (const auto* leave = std::get_if<control::LeaveGeneration>(&command)) {
+                 } else if (std::holds_alternative<control::LeaveGeneration>(command) ||
+                            std::holds_alternative<control::StopRanks>(command)) {
                      control::RanksEnded ended;
-                     ended.generation = leave->generation;
+                     ended.generation = generation_;
                      outcome_.member->report(ended);
                  }
              },
@@ -556,6 +639,8 @@ Figures HeadProcess::run(int go) {
     figures.resident_end = resident_bytes();
     if (options_.losses > 0)
         go_through_losses(figures);
+    if (options_.lost_nodes > 0)
+        lose_nodes(figures);
     outcome_.head->command(control::Finish{});
     const auto limit = Clock::now() + std::chrono::seconds(options_.timeout_s);
     while (!outcome_.head->all_left() && Clock::now() < limit)
@@ -588,7 +673,8 @@ void print(const Options& options, const Shared& shared, const Figures& figures)
         "\"join_bytes_in\": {}, \"join_bytes_out\": {}, \"join_segments_in\": {}, "
         "\"join_segments_out\": {}, "
         "\"fence_bytes_in\": {:.0f}, \"fence_bytes_out\": {:.0f}, \"loss_ms\": [{}], "
-        "\"head_loss_cpu_s\": {:.4f}}}\n",
+        "\"head_loss_cpu_s\": {:.4f}, \"lost_nodes\": {}, \"lost_nodes_ms\": {:.1f}, "
+        "\"head_lost_nodes_cpu_s\": {:.3f}, \"head_mib\": {:.1f}}}\n",
         options.nodes, options.nodes * options.ranks_per_node, options.latency_us, figures.join_ms,
         figures.start_ms, static_cast<double>(shared.expand_ns) / 1e6, fences, figures.head_cpu_s,
         static_cast<double>(shared.agent_cpu_us) / 1e6, figures.head_fences_cpu_s / per_fence,
@@ -597,7 +683,9 @@ void print(const Options& options, const Shared& shared, const Figures& figures)
         figures.joined.segments_out,
         static_cast<double>(figures.fenced.bytes_in - figures.joined.bytes_in) / per_fence,
         static_cast<double>(figures.fenced.bytes_out - figures.joined.bytes_out) / per_fence,
-        losses, figures.head_losses_cpu_s / std::max(1, options.losses));
+        losses, figures.head_losses_cpu_s / std::max(1, options.losses), options.lost_nodes,
+        figures.lost_nodes_ms, figures.head_lost_nodes_cpu_s,
+        static_cast<double>(resident_bytes()) / (1 << 20));
 }
 
 Options parse(int argc, char** argv) {
@@ -621,6 +709,8 @@ Options parse(int argc, char** argv) {
             options.fences = static_cast<int>(value);
         else if (name == "--losses")
             options.losses = static_cast<int>(value);
+        else if (name == "--lost-nodes")
+            options.lost_nodes = static_cast<int>(value);
         else if (name == "--blob")
             options.blob_bytes = static_cast<std::size_t>(value);
         else if (name == "--timeout")
@@ -628,11 +718,14 @@ Options parse(int argc, char** argv) {
         else
             throw Error(ErrorCode::invalid_argument, fmt::format("unknown option {}", name));
     }
-    if (argc % 2 == 0 || options.nodes < 2 || options.simulators < 1)
+    if (options.lost_nodes > 0)
+        options.losses = std::max(options.losses, 1);  // the generation that they are lost from
+    if (argc % 2 == 0 || options.nodes < 2 || options.simulators < 1 ||
+        options.lost_nodes > options.nodes - 2)
         throw Error(ErrorCode::invalid_argument,
                     "rendezvous --nodes N>=2 [--ranks R] [--simulators S] "
-                    "[--latency-us L] [--start-within-ms M] [--fences F] [--losses L] [--blob "
-                    "BYTES] [--timeout "
+                    "[--latency-us L] [--start-within-ms M] [--fences F] [--losses L] "
+                    "[--lost-nodes N] [--blob BYTES] [--timeout "
                     "SECONDS]");
     return options;
 }

@@ -76,6 +76,8 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
                 excluded = std::move(more);
         }
         changed = changed || stays.empty();
+        if (!stays.empty())
+            choice.kept.emplace(name, why);
         choice.lines.push_back(
             stays.empty() ? fmt::format("requeue without {}: {}", name, why)
                           : fmt::format("{} is not excluded, although {}: {}", name, why, stays));

@@ -11,7 +11,8 @@ namespace autolaunch::launcher {
 /// Nodes that a requeued job is not to get again.
 struct Exclusion {
     std::string list;  ///< for ExcNodeList, what is there already included; empty: none
-    std::vector<std::string> lines;  ///< for the screen: who is excluded, who not, and why
+    std::map<std::string, std::string> kept;  ///< that Slurm is not told, and why they are unfit
+    std::vector<std::string> lines;           ///< for the screen: who is excluded, who not, and why
 };
 
 /// Which of the `unfit` (by name, with the reason) Slurm is to be told: not so many that it could
@@ -21,9 +22,10 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
                            const SlurmJobRecord& record, std::string_view partition);
 
 /// A job that is requeued while Slurm has not noticed that one of its nodes is gone waits for that
-/// node's word, and is then held for good (Slurm 22.05: Priority=0, Reason=BadConstraints). So it
-/// gives such nodes back first. What it keeps of its nodes, a host list; empty: none of the `gone`
-/// is one of them, or the batch script's node is, and then Slurm requeues the job itself. Pure.
+/// node's word, and is then held for good (Slurm 22.05: Priority=0, Reason=BadConstraints), unless
+/// it is not to get the node again. So it gives such nodes back first. What it keeps of its nodes,
+/// a host list; empty: none of the `gone` is one of them, or the batch script's node is, and then
+/// Slurm requeues the job itself. Pure.
 std::string nodes_to_keep(const SlurmJobRecord& record,
                           const std::map<std::string, std::string>& gone);
 /// `scontrol update JobId=JOB NodeList=LIST`, without the files in the current folder that scontrol

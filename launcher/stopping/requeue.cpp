@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <string_view>
 #include <thread>
@@ -213,8 +214,10 @@ void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& envi
     say(choice.why);
     if (!choice.act)
         return say_by_hand(request, name, say);
-    part_with(*record, request.unfit, slurmd_timeout(config), say);
-    // From here on Slurm ends this job's processes; it takes the nodes only while the job waits.
+    part_with(*record, exclusion.kept, slurmd_timeout(config), say);
+    // From here on Slurm ends this job's processes, first by SIGTERM; it takes the nodes only while
+    // the job waits.
+    ::signal(SIGTERM, SIG_IGN);
     if (const std::string refused = refusal_of({"scontrol", "requeue", name}); !refused.empty())
         return say("scontrol requeue " + name + " failed: " + refused);
     if (exclusion.list.empty())

@@ -121,6 +121,17 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
     folder_.append(events_path().filename());  // what is wrong with it shows here, as all of these
 }
 
+void RunDirectory::keep_head(const std::string& text) const {
+    try {
+        folder_.replace(kHeadFile, text);
+    } catch (const SystemError& error) {
+        throw RunDirectoryError(error.code(), error.what(),
+                                is_want_of_room(error.error_number())
+                                    ? "make room there, or name another folder with --log-dir"
+                                    : error.hint());
+    }
+}
+
 void RunDirectory::keep_plan(const LaunchPlan& plan) const {
     folder_.replace("plan" + suffix_ + ".json", plan_json(plan), kPrivateMode);
 }

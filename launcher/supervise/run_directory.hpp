@@ -53,8 +53,8 @@ public:
         folder_.replace("exit" + suffix_ + ".json", text);
     }
 
-    /// head.json, by which this user's programs find the head. Throws SystemError.
-    void keep_head(const std::string& text) const { folder_.replace(kHeadFile, text); }
+    /// head.json, by which this user's programs find the head. Throws RunDirectoryError.
+    void keep_head(const std::string& text) const;
     static constexpr const char* kHeadFile = "head.json";
 
 private:

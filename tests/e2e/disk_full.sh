@@ -18,7 +18,7 @@ expect "exit code on a full disk" 73 "$?"
 contains "the reason" err.log "No space left on device"
 nothing_left
 
-# Room for the run directory's three files, and for no folder in it.
+# Room for the run directory's four files, and for no folder in it.
 umount small && mounted=
 mount -t tmpfs -o size=1m,nr_inodes=20 tmpfs small || fail "cannot mount a tmpfs again"
 mounted=$work/small
@@ -28,7 +28,7 @@ for mpi in none pmi1; do
     mkdir small/run
     filler=0
     while touch "small/filler-$((filler += 1))" 2>/dev/null; do :; done
-    rm small/filler-1 small/filler-2 small/filler-3
+    rm small/filler-1 small/filler-2 small/filler-3 small/filler-4
     timeout 60 "$AUTOLAUNCH" --mpi $mpi --nproc-per-node 2 --log-dir small/run /bin/true >out.log 2>err.log </dev/null
     expect "exit code without room for logs, mpi $mpi" 73 "$?"
     contains "the reason" err.log "No space left on device"

@@ -149,6 +149,7 @@ private:
             asio::io_context io{1};
             JoinRequest request;
             request.ranks_here = plan_.world_size;
+            plan_.ranks_per_node = {plan_.world_size};
             const Joined joined =
                 join_job(io, plan_.spec.rendezvous, read_allocation({}, "node1"), {}, request);
             const RunDirectory run_dir(plan_);

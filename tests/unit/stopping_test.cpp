@@ -281,6 +281,7 @@ TEST_CASE("nodes that a requeued job does not get again") {
     const auto some = choose_exclusion(two, job, partition);
     CHECK(some.list == "node[1-2]");
     REQUIRE(some.lines.size() == 2);
+    CHECK(some.kept == Unfit{{"node3", "2 generations ended there: gpu, gpu"}});
     CHECK(some.lines[1] ==
           "node3 is not excluded, although 2 generations ended there: gpu, gpu: partition main has "
           "2 nodes besides, and the job needs 3");
