@@ -566,6 +566,7 @@ TEST_CASE("every source on disk is built") {
         {"tests/integration/mpi_", AUTOLAUNCH_HAVE_TEST_MPI},
         {"tests/conformance/", AUTOLAUNCH_ALL_TESTS},
         {"tests/integration/", AUTOLAUNCH_ALL_TESTS},
+        {"tests/simulation/", AUTOLAUNCH_ALL_TESTS},
         {"tests/unit/", AUTOLAUNCH_ALL_TESTS},
         {"tests/package/", false},
         {"tests/faults/", false},
