@@ -195,6 +195,7 @@ private:
 
     Simulator& simulator_;
     int node_;
+    int newest_ = -1;  // generation
     microseconds latency_;
     asio::steady_timer timer_;
     std::shared_ptr<MemberJoin> join_;
@@ -359,6 +360,7 @@ void Agent::begin_after_loss(int generation) {
     running.generation = generation;
     member_->report(running);
     ++shared.started;
+    newest_ = generation;
     if (node_ == simulator_.options_.nodes / 2 || is_lost_node())
         lose_rank(generation);
 }
@@ -371,6 +373,8 @@ bool Agent::is_lost_node() const {
 // Once the head wants it; the node, where nodes are to be lost.
 void Agent::lose_rank(int generation) {
     Shared& shared = simulator_.shared_;
+    if (generation != newest_)
+        return;  // the timer had gone off already
     if (shared.dies_in == generation && shared.nodes_die) {
         if (!is_lost_node())
             return;
@@ -381,7 +385,7 @@ void Agent::lose_rank(int generation) {
     if (shared.dies_in != generation || node_ != simulator_.options_.nodes / 2) {
         timer_.expires_after(std::chrono::milliseconds(1));
         timer_.async_wait([this, generation](const asio::error_code& error) {
-            if (!error && member_ && simulator_.shared_.dies_in <= generation)
+            if (!error && member_)
                 lose_rank(generation);
         });
         return;

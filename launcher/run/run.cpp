@@ -256,7 +256,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         origin.requeue = allocation.restart_count;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     GpuClaimsInquiry claims(topology);  // answered while the nodes meet
-    NodeLossInquiry node_loss(spec, environment);
+    std::optional<NodeLossInquiry> node_loss(std::in_place, spec, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
@@ -271,7 +271,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     add_gpu_claims(claims, kClaimsOfStart, plan);
     if (joined.head)
-        node_loss.add(plan, allocation);
+        node_loss->add(plan, allocation);
+    node_loss.reset();  // a spare waits for no child, and would be told that this one is left
     const auto replan = [&joined, &plan = plan, &run_dir = run_dir, &allocation, &topology,
                          &environment](const std::vector<int>& ranks_per_node,
                                        const std::vector<int>& order) {
