@@ -88,6 +88,14 @@ void point_latest_at(const fs::path& run_dir) {
         fs::rename(temporary, link, ignored);
 }
 
+// A file of it that cannot be written.
+RunDirectoryError of_run_directory(const SystemError& error) {
+    return {error.code(), error.what(),
+            is_want_of_room(error.error_number())
+                ? "make room there, or name another folder with --log-dir"
+                : error.hint()};
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(const LaunchPlan& plan)
@@ -99,10 +107,7 @@ RunDirectory::RunDirectory(const LaunchPlan& plan)
     } catch (const SystemError& error) {
         if (error.error_number() == EBUSY)
             throw RunDirectoryInUse(error.code(), error.what(), error.hint());
-        throw RunDirectoryError(error.code(), error.what(),
-                                is_want_of_room(error.error_number())
-                                    ? "make room there, or name another folder with --log-dir"
-                                    : error.hint());
+        throw of_run_directory(error);
     } catch (const Error& error) {
         throw RunDirectoryError(error.code(), error.what(), error.hint());
     }
@@ -125,10 +130,7 @@ void RunDirectory::keep_head(const std::string& text) const {
     try {
         folder_.replace(kHeadFile, text);
     } catch (const SystemError& error) {
-        throw RunDirectoryError(error.code(), error.what(),
-                                is_want_of_room(error.error_number())
-                                    ? "make room there, or name another folder with --log-dir"
-                                    : error.hint());
+        throw of_run_directory(error);
     }
 }
 

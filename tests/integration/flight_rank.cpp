@@ -56,14 +56,18 @@ void wait_for(const std::string& file, std::chrono::milliseconds nap = 10ms) {
 
 void say_ready() { std::fputs("ready\n", stderr); }
 
-void pretend(const Session& session, const std::string& go) {
-    const RankInfo& info = session.info();
+session::Hello hello_of(const RankInfo& info) {
     session::Hello hello;
     hello.rank = info.rank;
     hello.local_rank = info.local_rank;
     hello.generation = info.generation;
     hello.pid = static_cast<int>(::getpid());
-    session::AgentLine line(std::getenv("AUTOLAUNCH_SOCKET"), hello, 10s);
+    return hello;
+}
+
+void pretend(const Session& session, const std::string& go) {
+    const RankInfo& info = session.info();
+    session::AgentLine line(std::getenv("AUTOLAUNCH_SOCKET"), hello_of(info), 10s);
     const auto recorder = FlightRecorder::create(info.rank, info.generation);
     line.announce(session::Recorder{1}, UniqueFd(::dup(recorder->file().get())));
     FlightRing ring(recorder, "world", info.rank, info.world_size, "shm");
@@ -99,12 +103,7 @@ void pace(Session& session, const std::string& go) {
     std::signal(SIGTERM, [](int) { asked_to_stop = 1; });
     std::printf("on %s\n", machine().c_str());
     std::fflush(stdout);
-    session::Hello hello;
-    hello.rank = info.rank;
-    hello.local_rank = info.local_rank;
-    hello.generation = info.generation;
-    hello.pid = static_cast<int>(::getpid());
-    session::AgentLine line(std::getenv("AUTOLAUNCH_SOCKET"), hello, 10s);
+    session::AgentLine line(std::getenv("AUTOLAUNCH_SOCKET"), hello_of(info), 10s);
     const auto recorder = FlightRecorder::create(info.rank, info.generation);
     line.announce(session::Recorder{1}, UniqueFd(::dup(recorder->file().get())));
     FlightRing ring(recorder, "world", info.rank, info.world_size, "shm");
