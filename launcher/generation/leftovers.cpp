@@ -24,9 +24,11 @@ constexpr std::chrono::milliseconds kBetweenLooks{5};
 
 bool is_of_rank(pid_t pid, const std::string& run_dir) {
     try {
-        const std::string environment = '\0' + read_file(fmt::format("/proc/{}/environ", pid));
+        const std::string environment = read_file(fmt::format("/proc/{}/environ", pid));
+        if (environment.empty())  // in the middle of an exec, where the kernel shows none
+            return true;
         const std::string variable = fmt::format("{}={}", env::kRunDir, run_dir);
-        return environment.find('\0' + variable + '\0') != std::string::npos;
+        return ('\0' + environment).find('\0' + variable + '\0') != std::string::npos;
     } catch (const Error&) {  // it ended while we looked, or became another user's
         return false;
     }

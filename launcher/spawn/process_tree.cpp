@@ -37,6 +37,25 @@ void add_numbers(const std::string& text, std::vector<pid_t>& pids) {
     }
 }
 
+// Of /proc/PID/stat what is behind the name, which may hold anything: state, parent, …; nothing of
+// a process that is gone.
+std::vector<std::string> fields_behind_name(pid_t process, const std::string& proc_root) {
+    try {
+        const std::string stat = read_file(proc_root + "/" + std::to_string(process) + "/stat");
+        const std::size_t name_end = stat.rfind(") ");
+        if (name_end == std::string::npos)
+            return {};
+        return split(std::string_view(stat).substr(name_end + 2), ' ');
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+bool has_ended(pid_t process) {
+    const auto fields = fields_behind_name(process, "/proc");
+    return fields.empty() || fields[0] == "Z" || fields[0] == "X";
+}
+
 // For kernels without CONFIG_PROC_CHILDREN.
 std::vector<pid_t> children_by_scan(pid_t parent) {
     std::vector<pid_t> pids;
@@ -90,27 +109,16 @@ void adopt_orphans() {
         throw SystemError(errno, "adopt orphaned processes");
 }
 
-// The second field after the name, which may hold anything.
 pid_t parent_of(pid_t process, const std::string& proc_root) {
-    try {
-        const std::string stat = read_file(proc_root + "/" + std::to_string(process) + "/stat");
-        const std::size_t name_end = stat.rfind(") ");
-        if (name_end == std::string::npos)
-            return 0;
-        const auto fields = split(std::string_view(stat).substr(name_end + 2), ' ');
-        long long parent = 0;
-        return fields.size() > 1 && parse_integer(fields[1], parent) ? static_cast<pid_t>(parent)
-                                                                     : 0;
-    } catch (const Error&) {
-        return 0;
-    }
+    const auto fields = fields_behind_name(process, proc_root);
+    long long parent = 0;
+    return fields.size() > 1 && parse_integer(fields[1], parent) ? static_cast<pid_t>(parent) : 0;
 }
 
 std::vector<pid_t> list_children() { return children_of(::getpid()); }
 
 std::vector<pid_t> list_children(pid_t parent) { return children_of(parent); }
 
-// A zombie has no command line.
 std::vector<std::string> running_children(const std::function<bool(pid_t)>& of_that_kind) {
     std::vector<std::string> names;
     for (const pid_t pid : list_children()) {
@@ -119,7 +127,8 @@ std::vector<std::string> running_children(const std::function<bool(pid_t)>& of_t
         const fs::path process = "/proc/" + std::to_string(pid);
         try {
             const std::string command = read_file(process / "cmdline");
-            if (!command.empty() && command.find("from multiprocessing.") == std::string::npos)
+            // Empty in the middle of an exec, too.
+            if (command.find("from multiprocessing.") == std::string::npos && !has_ended(pid))
                 names.push_back(std::string(trim(read_file(process / "comm"))) + " (pid " +
                                 std::to_string(pid) + ")");
         } catch (const Error&) {  // it ended while we looked
