@@ -8,16 +8,24 @@ Session::run(), so that rank 0 goes on in its process, once without, so that all
 script that trains over torch.distributed's gloo, saves at each step and loses rank 1 the same way, under autolaunch and
 under that Python's torchrun --max-restarts, one after the other in each round.
 
+    bench/recovery.py --build build/release --warm [--preload venv/lib/python3/site-packages/torch/lib/libtorch_cpu.so]
+
+measures restart.warm_processes instead: examples/gpt, whose rank 1 is killed from outside once it trains and, where it has
+some, the spares wait; with --preload the same program with that library (LD_PRELOAD), which stands for a trainer that is
+linked with it.
+
 A job that does not come back is counted and shown on stderr. Seconds from the rank's death to the slowest rank's first step after it, and to the moment at which no other rank of the
 old generation runs any more or, in place, has left it. Median, and lowest to highest, of the rounds.
 """
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import datetime
 
 STEP = 30
@@ -32,6 +40,19 @@ dataloader: {{path: "{text}", global_batch: 8}}
 step_scheduler: {{max_steps: {last}, log_every: 1000, checkpoint_every: 1000, copy_every: 1}}
 checkpoint: {{enabled: true}}
 restart: {{max_restarts: 1}}
+"""
+
+WARM_SPEC = """
+trainer:
+  command: ["{gpt}"]
+  env: {{{env}}}
+  config: {{device: cpu, sample_bytes: 0, in_place: {in_place}}}
+resource_management: {{ranks_per_node: 2}}
+model: {{layers: 2, heads: 4, width: 64, context: 64}}
+dataloader: {{path: "{text}", global_batch: 8}}
+step_scheduler: {{max_steps: 1000000, log_every: 1000000, checkpoint_every: 1000000, copy_every: 1}}
+checkpoint: {{enabled: true}}
+restart: {{max_restarts: 1, warm_processes: {warm}}}
 """
 
 SCRIPT = '''
@@ -111,6 +132,53 @@ def gpt_round(build, in_place):
     return ended - died, max(seconds(e) for e in steps) - died
 
 
+def events_of(path):
+    try:
+        with open(path) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def wait_for(path, done, what):
+    deadline = time.time() + 60
+    while time.time() < deadline:
+        events = events_of(path)
+        if done(events):
+            return events
+        time.sleep(0.05)
+    raise RuntimeError(f"no {what} within 60 s")
+
+
+def warm_round(build, in_place, warm, preload):
+    with tempfile.TemporaryDirectory() as folder:
+        text, spec, runs = (os.path.join(folder, name) for name in ("text", "train.yaml", "run"))
+        with open(text, "w") as file:
+            file.write("the quick brown fox jumps over the lazy dog\n" * 400)
+        with open(spec, "w") as file:
+            file.write(WARM_SPEC.format(gpt=f"{build}/examples/gpt/gpt", text=text, in_place=str(in_place).lower(),
+                                        warm=str(warm).lower(), env=f'LD_PRELOAD: "{preload}"' if preload else ""))
+        job = subprocess.Popen([f"{build}/launcher/autolaunch", "--log-dir", runs, "-c", spec], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        try:
+            path = os.path.join(runs, "events.jsonl")
+            of = lambda events, name: [e for e in events if e["event"] == name]
+            events = wait_for(path, lambda e: any(s["step"] >= STEP for s in of(e, "step")) and
+                              len(of(e, "spare_ready")) == (2 if warm else 0), "training, with spares")
+            victim = [e["pid"] for e in of(events, "rank_started") if e["rank"] == 1][0]
+            died = time.time()
+            os.kill(victim, signal.SIGKILL)
+            first = lambda events: {e["rank"]: seconds(e) for e in reversed(of(events, "step")) if e["generation"] == 1}
+            events = wait_for(path, lambda e: len(first(e)) == 2, "step of the next generation")
+        finally:
+            job.terminate()
+            job.wait(timeout=60)
+    spares = [e["rank"] for e in of(events, "rank_started") if e.get("spare")]
+    if sorted(spares) != ([] if not warm else [1] if in_place else [0, 1]):
+        raise RuntimeError(f"ranks {spares} were spares")
+    return min(seconds(e) for e in of(events, "generation_failed")) - died, max(first(events).values()) - died
+
+
 def torch_round(launcher, **environment):
     with tempfile.TemporaryDirectory() as out:
         script = os.path.join(out, "train.py")
@@ -134,10 +202,17 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--python", help="one with PyTorch and its torchrun")
     parser.add_argument("--only", default="", help="ways whose names contain it")
+    parser.add_argument("--warm", action="store_true", help="with and without restart.warm_processes")
+    parser.add_argument("--preload", help="with --warm: a library that the trainer is loaded with, too")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     ways = {"gpt, in place": lambda: gpt_round(build, True), "gpt, all started anew": lambda: gpt_round(build, False)}
-    if options.python:
+    if options.warm:
+        ways = {f"{name}, {'in place' if in_place else 'all started anew'}{', warm processes' if warm else ''}":
+                lambda preload=preload, in_place=in_place, warm=warm: warm_round(build, in_place, warm, preload)
+                for name, preload in (("gpt", None), (f"gpt with {os.path.basename(options.preload or '')}", options.preload))
+                if name == "gpt" or preload for in_place in (True, False) for warm in (False, True)}
+    elif options.python:
         python, bin_folder = os.path.abspath(options.python), os.path.dirname(os.path.abspath(options.python))
         common = ["--nproc-per-node", "2", "--max-restarts", "1"]
         ours = tempfile.mkdtemp()

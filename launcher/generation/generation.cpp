@@ -51,9 +51,7 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
         ranks_.emplace_back(
             node.io, rank,
             has_stand_in(rank.local_rank) ? &stand_ins_->host(rank.local_rank) : nullptr,
-            node_.python == nullptr
-                ? ChildMaker(spawn_child)
-                : [python = node_.python](const ChildSpec& spec) { return python->start(spec); });
+            maker_for(rank.local_rank));
     }
     if (node_.input != nullptr)
         node_.input->begin(number_);
@@ -182,6 +180,9 @@ std::vector<pid_t> Generation::own_processes() const {
         pids.push_back(node_.python->pid());
     if (node_.packages != nullptr && node_.packages->pid() > 0)
         pids.push_back(node_.packages->pid());
+    if (node_.warm != nullptr)
+        for (const pid_t spare : node_.warm->pids())
+            pids.push_back(spare);
     return pids;
 }
 
@@ -203,6 +204,7 @@ std::vector<flight::RecordedRank> Generation::read_flight() const {
 
 void Generation::follow_logs(LineSink& console) {
     follower_.follow(console);
+    see_spares();
     if (const std::string full = log_room_.keep(live_pids()); !full.empty())
         callbacks_.report(WarningRaised{full});
 }
@@ -218,7 +220,12 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
     RankProcess* rank = find(peer.rank);
     if (rank == nullptr || peer.generation != number_)
         return;
-    if (const auto* step = std::get_if<session::Step>(&message)) {
+    if (const auto* hello = std::get_if<session::Hello>(&message)) {
+        if (node_.warm != nullptr)
+            node_.warm->rank_said_hello(rank->plan().local_rank, peer.kernel_pid, hello->spares);
+    } else if (const auto* step = std::get_if<session::Step>(&message)) {
+        if (node_.warm != nullptr)
+            node_.warm->rank_trains(rank->plan().local_rank);
         cannot_resume_.clear();
         rank->set_last_step(step->step);
         callbacks_.report(StepReported{.rank = peer.rank,

@@ -27,6 +27,7 @@
 #include "spawn/agent_pulse.hpp"
 #include "stopping/stop_facts.hpp"
 #include "tasks/stand_ins.hpp"
+#include "warm_processes/warm_processes.hpp"
 
 #include <asio/io_context.hpp>
 
@@ -67,6 +68,7 @@ struct NodeContext {
     JobTraces* traces = nullptr;   ///< of all that is started; null: nobody wants to know
     StopFacts* stop_facts = nullptr;  ///< on the head's node; else null
     WarmParent* python = nullptr;     ///< that ranks are forked from; null: from none
+    WarmProcesses* warm = nullptr;    ///< that may take a rank's place; null: there are none
     HandOver* packages = nullptr;     ///< what that one imports; null: it is read where it is
     /// Makes `plan` and `roster` anew, for so many ranks by node rank, and nodes in that order of
     /// ranks; between generations. Throws Error.
@@ -183,7 +185,11 @@ private:
     bool have_packages(const std::function<void()>& then);
     void report_python();
     void record_python();
+    ChildMaker maker_for(int local_rank) const;
     void start_rank(RankProcess& rank, const Inheritance& inherited);
+    void offer_to_spares(const RankProcess& rank, const ChildSpec& spec,
+                         std::vector<std::string> environment);
+    void see_spares();
     void start_mpi(const Inheritance& inherited);
     void leave_trace();
     void report_drift(const std::vector<PlacementWatch::Drift>& drifts);

@@ -135,6 +135,9 @@ void Generation::end_leftovers() {
         not_ours.push_back(node_.python->pid());  // for the next generation
     if (node_.packages != nullptr && node_.packages->pid() > 0)
         not_ours.push_back(node_.packages->pid());  // for other nodes
+    if (node_.warm != nullptr)
+        for (const pid_t spare : node_.warm->pids())
+            not_ours.push_back(spare);  // for the next generation
     tell_of_leftovers(not_ours);
     for (const auto& rank : ranks_)
         if (rank.state() == RankState::left)

@@ -99,13 +99,13 @@ void Generation::report_python() {
     if (node_.python == nullptr)
         return;
     if (const auto ready = node_.python->take_ready())
-        callbacks_.report(PythonPreloaded{
-            .pid = node_.python->pid(),
-            .modules = ready->modules,
-            .took = ready->took,
-            .late = ready->late,
-            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset,
-            .copies = ready->copies});
+        callbacks_.report(
+            PythonPreloaded{.pid = node_.python->pid(),
+                            .modules = ready->modules,
+                            .took = ready->took,
+                            .late = ready->late,
+                            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset,
+                            .copies = ready->copies});
     for (std::string& note : node_.python->take_notes())
         callbacks_.report(WarningRaised{std::move(note)});
 }
@@ -191,6 +191,46 @@ ChildSpec Generation::child_of(const RankProcess& rank, const RankFiles& files,
     return spec;
 }
 
+ChildMaker Generation::maker_for(int local_rank) const {
+    if (node_.python != nullptr)
+        return [python = node_.python](const ChildSpec& spec) { return python->start(spec); };
+    if (node_.warm != nullptr)
+        return [warm = node_.warm, local_rank](const ChildSpec& spec) {
+            return warm->start(local_rank, spec);
+        };
+    return spawn_child;
+}
+
+void Generation::offer_to_spares(const RankProcess& rank, const ChildSpec& spec,
+                                 std::vector<std::string> environment) {
+    const int local_rank = rank.plan().local_rank;
+    std::string why;
+    if (node_.python != nullptr)
+        why = "Python ranks are forked from a warm interpreter (trainer.preload)";
+    else if (terminals_)
+        why = "logging.stdio is pty, and a terminal is a rank's from its start";
+    else if (with_input_.contains(rank.plan().rank))
+        why = "it has the job's stdin from its start";
+    else if (has_stand_in(local_rank))
+        why = "it is started in another task of the scheduler";
+    else if (spec.inherited_fd)
+        why = "MPI gives it a descriptor at its start (PMI_FD)";
+    if (!why.empty())
+        return node_.warm->has_none(local_rank, why);
+    node_.warm->rank_was_started(local_rank, spec, std::move(environment), rank.pid());
+}
+
+void Generation::see_spares() {
+    if (node_.warm == nullptr)
+        return;
+    node_.warm->look();
+    for (const auto& ready : node_.warm->take_ready())
+        callbacks_.report(
+            SpareReady{.local_rank = ready.local_rank, .pid = ready.pid, .took = ready.took});
+    for (std::string& note : node_.warm->take_notes())
+        callbacks_.report(WarningRaised{std::move(note)});
+}
+
 void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     if (!folder_)
         folder_ = open_generation_folder(plan_.run_dir, number_);
@@ -203,6 +243,8 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
         with_input_.insert(rank.plan().rank);
     if (!plan_.output.preload.empty())
         spec.environment.push_back(std::string(env::kStdout) + '=' + file_identity(files.out));
+    std::vector<std::string> without_mpi =
+        node_.warm == nullptr ? std::vector<std::string>() : spec.environment;
     if (mpi_)
         mpi_->prepare(rank.plan().local_rank, spec);
     log_room_.add_rank(files);
@@ -224,7 +266,10 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     callbacks_.report(RankStarted{.rank = rank.plan().rank,
                                   .local_rank = rank.plan().local_rank,
                                   .pid = rank.pid(),
-                                  .gpu = rank.plan().binding.gpu});
+                                  .gpu = rank.plan().binding.gpu,
+                                  .spare = node_.warm && node_.warm->was_spare(rank.pid())});
+    if (node_.warm != nullptr)
+        offer_to_spares(rank, spec, std::move(without_mpi));
     warn_about_placement(rank, child);
 }
 

@@ -46,6 +46,7 @@ constexpr const char* kContract[] = {
     env::kSignalsToHandle,
     env::kStdout,
     env::kDebugRank,
+    env::kSpare,
 };
 
 class Choices {

@@ -59,6 +59,7 @@ struct RankStarted {
     int rank = 0, local_rank = 0, pid = 0;
     std::optional<int> gpu;
     bool stayed = false;  ///< the process is of an earlier generation
+    bool spare = false;   ///< the process waited for it (restart.warm_processes)
 };
 struct StepReported {
     int rank = 0;
@@ -237,6 +238,11 @@ struct PythonPreloaded {
     bool as_before = false;  ///< nobody asked for it in this run, but in an earlier one
     int copies = 0;          ///< files that it and its ranks see on this node's own disk
 };
+/// A process waits from now on to take the place of a rank of this node.
+struct SpareReady {
+    int local_rank = 0, pid = 0;
+    std::chrono::milliseconds took{0};  ///< from its start on
+};
 struct WarningRaised {
     std::string text;
 };
@@ -254,8 +260,9 @@ struct Event {
                  StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
                  RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
                  NodeLost, WorldChanged, NodeJoined, NodeDrained, HeadLost, SpawnFailed,
-                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, WarningRaised, FlightShown,
-                 StandstillNoticed, StandstillOver, StacksShown, JobHung, StragglersSeen, JobEnded>
+                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady, WarningRaised,
+                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobHung,
+                 StragglersSeen, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -102,6 +102,8 @@ std::pair<const char*, Json> describe(const RankStarted& e) {
     set_if_known(json, "gpu", e.gpu);
     if (e.stayed)
         json["stayed"] = true;
+    if (e.spare)
+        json["spare"] = true;
     return {"rank_started", json};
 }
 std::pair<const char*, Json> describe(const StepReported& e) {
@@ -276,6 +278,10 @@ std::pair<const char*, Json> describe(const PythonPreloaded& e) {
     if (e.copies > 0)
         json["copies"] = e.copies;
     return {"python_preloaded", json};
+}
+std::pair<const char*, Json> describe(const SpareReady& e) {
+    return {"spare_ready",
+            {{"local_rank", e.local_rank}, {"pid", e.pid}, {"seconds", seconds(e.took)}}};
 }
 std::pair<const char*, Json> describe(const GpuPlacementKnown& e) {
     if (!e.cannot_tell.empty())

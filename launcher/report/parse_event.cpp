@@ -102,7 +102,8 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                            .local_rank = known_or(line, "local_rank", 0),
                            .pid = known_or(line, "pid", 0),
                            .gpu = known<int>(line, "gpu"),
-                           .stayed = known_or(line, "stayed", false)};
+                           .stayed = known_or(line, "stayed", false),
+                           .spare = known_or(line, "spare", false)};
     if (name == "step")
         return StepReported{.rank = line.at("rank").get<int>(),
                             .step = line.at("step").get<std::int64_t>(),

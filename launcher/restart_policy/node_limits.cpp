@@ -56,6 +56,10 @@ std::string why_no_replacement(const JobSpec& spec) {
                  "many the job may be";
 }
 
+bool may_start_anew(const JobSpec& spec) {
+    return wants_restarts(spec.restart) || fewest_nodes(spec).has_value();
+}
+
 std::string describe_straggler_policy(const JobSpec& spec) {
     const std::string what = "a rank for which the others wait: ";
     if (spec.restart.straggler == "off")

@@ -19,6 +19,8 @@ std::string describe_node_limits(const JobSpec& spec, int nodes, int spares);
 /// Why restart.straggler: replace can replace no node of this job; empty: it can, or was not asked
 /// for. Pure.
 std::string why_no_replacement(const JobSpec& spec);
+/// Whether ranks may have to be started anew, for which restart.warm_processes keeps others. Pure.
+bool may_start_anew(const JobSpec& spec);
 /// For `autolaunch plan`, one line: "a rank for which the others wait: …". Pure.
 std::string describe_straggler_policy(const JobSpec& spec);
 

@@ -180,6 +180,7 @@ struct RestartSpec {
     /// warn, replace or off: of ranks for which the others wait
     std::string straggler = "warn";
     bool check_nodes = true;  ///< those that stay, after a failure that may be a machine's
+    bool warm_processes = false;  ///< beside each rank one that can take its place
     RestartRules on;
 };
 

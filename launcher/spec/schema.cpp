@@ -358,6 +358,11 @@ Section restart_section() {
           "Before the next generation of a job that may lose nodes, after a crash of hardware, "
           "network or unknown cause: those that stay look at their GPUs and for each other, 10 s "
           "at most, and who fails is left out (docs/recovery.md)."},
+         {"warm_processes", Form::boolean, FIELD(restart.warm_processes), "false",
+          "Beside each rank another process of its command waits in Session::from_environment(), "
+          "and takes the rank's place when it has to be started anew: for C++ trainers that use "
+          "the library and are slow to start (docs/recovery.md). Python ranks have "
+          "trainer.preload."},
          {"on", Form::restart_map, FIELD(restart.on), "",
           "What follows from a cause (docs/causes.md), such as {network: {window: 5 per 6h, delay: "
           "10s, backoff: 2}, crash: {budget: 1}, gpu: {action: stop}}."}}};

@@ -1,5 +1,6 @@
 #include "standstill/rank_stacks.hpp"
 
+#include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
@@ -68,7 +69,29 @@ std::vector<std::string> debugger_for(pid_t pid) {
     return {};
 }
 
+int scope_of_kernel() {
+    try {
+        return std::atoi(read_file("/proc/sys/kernel/yama/ptrace_scope").c_str());
+    } catch (const Error&) {  // without Yama
+        return 0;
+    }
+}
+
 }  // namespace
+
+std::string why_no_stacks(const std::string& printed, bool answered, int ptrace_scope) {
+    if (printed.find("#0") != std::string::npos)
+        return {};
+    const std::string scope = "kernel.yama.ptrace_scope is " + std::to_string(ptrace_scope);
+    if (ptrace_scope >= 3)
+        return "no native stacks, nor which system calls it is in: " + scope +
+               ", and nobody may trace";
+    if (ptrace_scope == 2)
+        return "no native stacks, nor which system calls it is in: " + scope +
+               ", and only root may trace (CAP_SYS_PTRACE)";
+    return answered ? "no native stacks: the debugger found none"
+                    : "no native stacks: the debugger did not answer in time";
+}
 
 std::string best_stacks(const std::string& printed, bool is_all) {
     const std::size_t second = printed.find(kWithSymbols);
@@ -153,14 +176,16 @@ void RankStacks::begin_native() {
 
 void RankStacks::end(bool answered) {
     const Wanted wanted = wanted_.front();
-    const std::string stacks =
+    std::string stacks =
         debugger_ ? best_stacks(answered ? debugger_->answer() : debugger_->so_far(), answered)
                   : std::string();
     Written written{.rank = wanted.rank, .path = {}, .problem = {}};
     if (!debugger_ && python_stacks_.empty())
         written.problem = "no stacks: neither eu-stack nor gdb is installed";
-    else if (debugger_ && stacks.empty())
-        written.problem = "no native stacks: the debugger did not answer in time";
+    else if (debugger_)
+        written.problem = why_no_stacks(stacks, answered, scope_of_kernel());
+    if (debugger_ && !written.problem.empty())
+        stacks.clear();
     debugger_.reset();
     const std::string threads =
         thread_table(wanted.pid) + describe_throttling(wanted.pid) + evidence_.of_rank(wanted.rank);
@@ -169,9 +194,11 @@ void RankStacks::end(bool answered) {
             OwnedFolder::make(run_dir_).folder("generation-" + std::to_string(wanted.generation));
         const std::string name = "stacks-rank-" + std::to_string(wanted.rank) + ".txt";
         // Stacks show what functions were called with.
-        folder.replace(
-            name, threads + '\n' + python_stacks_ + stacks + "\nthe node:\n" + evidence_.of_node(),
-            S_IRUSR | S_IWUSR);
+        folder.replace(name,
+                       threads + '\n' + python_stacks_ + stacks +
+                           (written.problem.empty() ? "" : written.problem + '\n') +
+                           "\nthe node:\n" + evidence_.of_node(),
+                       S_IRUSR | S_IWUSR);
         written.path = folder.path() / name;
     } catch (const Error& error) {
         written.problem = std::string("no file of its threads: ") + error.what();

@@ -27,6 +27,10 @@ std::string thread_table(pid_t pid);
 /// else those before. Pure.
 std::string best_stacks(const std::string& printed, bool is_all);
 
+/// Why a debugger's words hold no stack, by the kernel's kernel.yama.ptrace_scope (0 without Yama);
+/// empty: they hold one. Pure.
+std::string why_no_stacks(const std::string& printed, bool answered, int ptrace_scope);
+
 /// Writes down where the threads of ranks are: thread_table(), and their native stacks by eu-stack
 /// or gdb, where one is installed; of Python ranks that import our module their Python stacks, too,
 /// which they write themselves on a signal; before all of it what NodeEvidence has. One rank after

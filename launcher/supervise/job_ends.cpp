@@ -134,6 +134,8 @@ void JobSupervisor::end_generation() {
     report_lost();
     if (ended_by_)  // a rank could not be started, or the job stood still
         settle(*ended_by_);
+    const std::string replaced =
+        is_replacing() && next_->end.elsewhere ? ended_by_->node : std::string();
     if (hang_)
         report_hang();
     else if (tally_->first_failure())
@@ -142,6 +144,8 @@ void JobSupervisor::end_generation() {
     if (!lost_node_.empty() || !missed_node_.empty() || !ended_by_)
         if (const auto record = judge_from_outside(true))
             settle(*record);
+    if (!replaced.empty() && !is_replacing())  // it is looked at again in the next generation
+        report(WarningRaised{replaced + " is not left out yet: " + stop_reason_ + " meanwhile"});
     report_end();
     tally_.reset();
     if (next_ ? next_->action == RestartAction::restart : renewing_)

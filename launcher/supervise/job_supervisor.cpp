@@ -99,6 +99,10 @@ void JobSupervisor::start(const JobOrigin& origin) {
     report(std::move(announced));
     if (const std::string why = why_no_replacement(plan_.spec); !why.empty())
         report(WarningRaised{"restart.straggler: replace replaces no node: " + why});
+    if (plan_.spec.restart.warm_processes && !may_start_anew(plan_.spec))
+        report(
+            WarningRaised{"restart.warm_processes keeps no processes: no restarts are wanted "
+                          "(restart.max_restarts, restart.on)"});
     stop_planner_.say_budget();
     for (std::string& line : members_.leave_out(origin.unfit))
         report(WarningRaised{std::move(line)});

@@ -452,6 +452,9 @@ std::vector<pid_t> NodeSupervisor::known_children() const {
         pids.push_back(node_.python->pid());
     if (node_.packages != nullptr && node_.packages->pid() > 0)
         pids.push_back(node_.packages->pid());
+    if (node_.warm != nullptr)
+        for (const pid_t spare : node_.warm->pids())
+            pids.push_back(spare);
     return pids;
 }
 

@@ -1,5 +1,7 @@
 #include "supervise/supervise.hpp"
 
+#include "restart_policy/node_limits.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -15,6 +17,12 @@ WarmParent::Times warm_times(const JobSpec& spec) {
     return times;
 }
 
+WarmProcesses::Times spare_times(const JobSpec& spec) {
+    WarmProcesses::Times times;
+    times.answer = std::min(times.answer, spec.rendezvous.lost_after / 4);
+    return times;
+}
+
 }  // namespace
 
 int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone,
@@ -23,7 +31,9 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     RankMemory memory = make_rank_memory(job.plan);
     StopFacts stop_facts{.saves = SaveTimes::read(job.plan.run_dir)};
     WarmParent python(io, job.plan.preload, warm_times(job.plan.spec));
+    WarmProcesses warm(spare_times(job.plan.spec));
     HandOver packages(io, *job.joined.member, job.joined.summary.local_address);
+    const bool keeps_warm = job.plan.spec.restart.warm_processes && may_start_anew(job.plan.spec);
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
     const NodeContext context{io,
                               job.plan,
@@ -39,6 +49,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.traces,
                               job.joined.head ? &stop_facts : nullptr,
                               job.plan.preload.wants_interpreter() ? &python : nullptr,
+                              keeps_warm ? &warm : nullptr,
                               job.plan.spec.trainer.preload_from == "node" ? &packages : nullptr,
                               job.replan,
                               job.add_node,
@@ -68,7 +79,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     job.output.console.set_tap({});
     if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
-        job.traces->processes += python.made() + packages.started();
+        job.traces->processes += python.made() + warm.made() + packages.started();
     }
     return exit_code;
 }

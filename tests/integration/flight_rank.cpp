@@ -17,7 +17,8 @@
 //     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be
 //     on several nodes
 //     flight_rank pace GO        … in the same way it takes steps until GO or SIGTERM; for those on
-//     machines that the file GO.slow names, the others wait
+//     machines that the file GO.slow names, the others wait. While GO.hold is there SIGTERM is
+//     not answered
 #include "flight/flight_recorder.hpp"
 #include "session/agent_line.hpp"
 
@@ -118,6 +119,8 @@ void pace(Session& session, const std::string& go) {
         report.step = step;
         session.report_step(report);
         if (asked_to_stop != 0 || std::filesystem::exists(go)) {
+            while (std::filesystem::exists(go + ".hold"))
+                std::this_thread::sleep_for(10ms);
             std::printf("saved step %d\n", step);
             return;
         }

@@ -228,6 +228,31 @@ void meet(const std::string&) {
     std::cout << "all " << store.get("all") << std::endl;
 }
 
+// A Session for as long as the process lives, or the reason that there is none.
+void have_session(const std::string&) {
+    try {
+        static auto session = autolaunch::Session::from_environment();
+    } catch (const std::exception& error) {
+        std::cerr << error.what() << std::endl;
+        ::_exit(5);
+    }
+}
+
+// "exit:3", "crash:9", "hang", "fork", where this process is a spare (restart.warm_processes).
+void end_as_spare(const std::string& argument) {
+    if (variable("AUTOLAUNCH_SPARE").empty())
+        return;
+    const auto parts = split(argument, ':');
+    if (parts.at(0) == "exit")
+        ::_exit(std::stoi(parts.at(1)));
+    if (parts.at(0) == "fork" && ::fork() > 0)
+        hang("");  // the child goes on
+    else if (parts.at(0) == "crash")
+        crash(parts.at(1));
+    else if (parts.at(0) == "hang")
+        hang("");
+}
+
 const std::map<std::string, Step>& steps() {
     static const std::map<std::string, Step> kSteps{
         {"exit", [](const std::string& code) { ::_exit(std::stoi(code)); }},
@@ -255,6 +280,9 @@ const std::map<std::string, Step>& steps() {
         {"checkpoint", save_checkpoint},
         {"cannot-resume", cannot_resume},
         {"meet", meet},
+        {"session", have_session},
+        {"say-out", [](const std::string& text) { std::cout << text << std::endl; }},
+        {"as-spare", end_as_spare},
     };
     return kSteps;
 }

@@ -112,6 +112,11 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(JobStarted{})["event"] == "job_started");
     CHECK(parsed(GenerationStarted{})["event"] == "generation_started");
     CHECK(parsed(RankStarted{})["event"] == "rank_started");
+    CHECK(parsed(SpareReady{})["event"] == "spare_ready");
+    RankStarted was_spare;
+    was_spare.spare = true;
+    CHECK(parsed(was_spare)["spare"] == true);
+    CHECK_FALSE(parsed(RankStarted{}).contains("spare"));
     CHECK(parsed(CheckpointPublished{})["event"] == "checkpoint");
     CHECK(parsed(MessageReported{})["event"] == "message");
     CHECK(parsed(StopRequested{"SIGTERM"})["reason"] == "SIGTERM");

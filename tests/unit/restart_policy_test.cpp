@@ -194,6 +194,9 @@ TEST_CASE("a straggler's node is left out where that was asked for, three times 
     CHECK(decide(spec.restart, {}, situation).why == "no other node is there to restart on");
     spec.resources.total_ranks = 8;
     CHECK(why_no_replacement(spec).find("-np") != std::string::npos);
+    CHECK_FALSE(may_start_anew(spec));
+    spec.restart.max_restarts = 1;
+    CHECK(may_start_anew(spec));
     spec.restart.straggler = "off";
     CHECK(describe_straggler_policy(spec).find("not told of") != std::string::npos);
 }

@@ -548,6 +548,12 @@ TEST_CASE("of what gdb prints, the stacks with symbols are taken where it came t
     CHECK(best_stacks(plain + mark + full, true) == full);
     CHECK(best_stacks(plain + mark + "Thread 1\n#0  0x1 in", false) == plain + late);
     CHECK(best_stacks(plain + mark, true) == plain + late);
+    CHECK(why_no_stacks(plain, true, 2).empty());
+    CHECK(why_no_stacks("PID 7 - process\nTID 7:\n", true, 0) ==
+          "no native stacks: the debugger found none");
+    CHECK(why_no_stacks("", false, 1) == "no native stacks: the debugger did not answer in time");
+    CHECK(why_no_stacks("", true, 2).find("only root may trace") != std::string::npos);
+    CHECK(why_no_stacks("", true, 3).find("nobody may trace") != std::string::npos);
     CHECK(best_stacks(plain, false) == plain);
     CHECK(best_stacks("TID 7:\n#0 poll\n", true) == "TID 7:\n#0 poll\n");  // eu-stack's
     CHECK(best_stacks("", false).empty());

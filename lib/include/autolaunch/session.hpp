@@ -57,7 +57,7 @@ class AUTOLAUNCH_API Session {
 public:
     /// Reads autolaunch's, torchrun's, Open MPI's, MPICH's (PMI) or Slurm's environment, in this
     /// order; without any, rank 0 of 1. Throws Error{invalid_argument} naming the variable when the
-    /// environment contradicts itself.
+    /// environment contradicts itself. A spare (restart.warm_processes) waits here to be a rank.
     static Session from_environment();
     /// The same from a given environment; opens no socket.
     static RankInfo read_environment(const std::map<std::string, std::string>& environment);

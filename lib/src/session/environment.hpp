@@ -47,6 +47,9 @@ inline constexpr char kWithin[] =
 inline constexpr char kNcclBlocking[] =
     "AUTOLAUNCH_NCCL_BLOCKING";  // "1": backend nccl makes blocking communicators
 
+inline constexpr char kSpare[] =
+    "AUTOLAUNCH_SPARE";  // a descriptor: this process waits there until it becomes a rank
+
 inline constexpr char kDebugRank[] =
     "AUTOLAUNCH_DEBUG_RANK";  // the rank that is debugged, for whom the others wait for hours
 

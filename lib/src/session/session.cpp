@@ -9,6 +9,7 @@
 #include "session/generation_watch.hpp"
 #include "session/next_generation.hpp"
 #include "session/node_store.hpp"
+#include "session/spare.hpp"
 #include "session/store_place.hpp"
 #include "session/stray_signals.hpp"
 #include "store/hosted_store.hpp"
@@ -137,6 +138,7 @@ void Session::Impl::open_line() {
     hello.local_rank = info_.local_rank;
     hello.generation = info_.generation;
     hello.pid = static_cast<int>(::getpid());
+    hello.spares = true;
     line_.emplace(socket, hello, kAgentTimeout);
     if (line_->connected())
         session::leave_notices_to_agent();
@@ -445,6 +447,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Session Session::from_environment() {
+    session::become_rank_if_spare();
     Environment environment = environment_of_process();
     RankInfo info = read_environment(environment);
     return Session(std::make_unique<Impl>(std::move(environment), std::move(info)));

@@ -38,12 +38,15 @@ double to_number(const json& value) {
 }
 
 json to_json(const Hello& hello) {
-    return {{"type", "hello"},
-            {"protocol", hello.protocol},
-            {"rank", hello.rank},
-            {"local_rank", hello.local_rank},
-            {"generation", hello.generation},
-            {"pid", hello.pid}};
+    json line = {{"type", "hello"},
+                 {"protocol", hello.protocol},
+                 {"rank", hello.rank},
+                 {"local_rank", hello.local_rank},
+                 {"generation", hello.generation},
+                 {"pid", hello.pid}};
+    if (hello.spares)
+        line["spares"] = true;
+    return line;
 }
 json to_json(const Step& step) {
     json line = {{"type", "step"}, {"step", step.step}};
@@ -116,6 +119,15 @@ json to_json(const NextGeneration& next) {
             {"master_address", next.master_address},
             {"master_port", next.master_port}};
 }
+json to_json(const Spare& spare) {
+    json line = {{"type", "spare"}, {"state", spare.state}};
+    if (!spare.cannot.empty())
+        line["cannot"] = spare.cannot;
+    return line;
+}
+json to_json(const BecomeRank& become) {
+    return {{"type", "become"}, {"set", become.set}, {"unset", become.unset}};
+}
 json to_json(const CheckpointRequest&) { return {{"type", "checkpoint"}}; }
 
 std::string dump(const json& line) {
@@ -152,6 +164,10 @@ struct Formatter {
     }
     std::string operator()(const Rejoins& message) const {
         return dump_cut(to_json(message), "cannot");
+    }
+    std::string operator()(const Spare& message) const {
+        return message.cannot.empty() ? dump(to_json(message))
+                                      : dump_cut(to_json(message), "cannot");
     }
     std::string operator()(const LeaveGeneration& message) const {
         return dump_cut(to_json(message), "reason");
@@ -218,9 +234,9 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
     return with_json(
         line, [](const json& fields, const std::string& type) -> std::optional<RankMessage> {
             if (type == "hello") {
-                return Hello{to_small(fields.at("protocol")), to_small(fields.at("rank")),
+                return Hello{to_small(fields.at("protocol")),   to_small(fields.at("rank")),
                              to_small(fields.at("local_rank")), to_small(fields.at("generation")),
-                             to_small(fields.at("pid"))};
+                             to_small(fields.at("pid")),        fields.value("spares", false)};
             }
             if (type == "step") {
                 return Step{to_integer(fields.at("step")),
@@ -257,6 +273,8 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
                 return Rejoins{fields.value("cannot", "")};
             if (type == "has_left")
                 return HasLeft{to_small(fields.at("generation"))};
+            if (type == "spare")
+                return Spare{fields.at("state").get<std::string>(), fields.value("cannot", "")};
             return std::nullopt;
         });
 }
@@ -279,6 +297,9 @@ std::optional<AgentMessage> parse_agent_line(std::string_view line) {
                                        fields.at("reason").get<std::string>()};
             if (type == "generation")
                 return parse_next(fields);
+            if (type == "become")
+                return BecomeRank{fields.at("set").get<std::map<std::string, std::string>>(),
+                                  fields.at("unset").get<std::vector<std::string>>()};
             return std::nullopt;
         });
 }

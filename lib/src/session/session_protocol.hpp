@@ -2,11 +2,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace autolaunch {
 class UniqueFd;
@@ -26,6 +28,7 @@ struct Hello {
     int generation = 0;
     int pid =
         0;  ///< as the rank sees it: another number than the agent's when it is in a container
+    bool spares = false;  ///< another process of its command can wait to take its place (Spare)
 };
 struct Step {
     std::int64_t step = 0;
@@ -87,9 +90,15 @@ struct HasLeft {
     int generation = 0;
     std::shared_ptr<UniqueFd> file = {};  ///< beside the line; null when none came
 };
-using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
-                                 CannotResume, Recorder, MemoryAsked, Phase, PythonStacks, Rejoins,
-                                 HasLeft>;
+/// Not of a rank, but of a process that may become one, on the socket that it was started with: it
+/// waits; the answer to BecomeRank: it is one; or why it cannot be.
+struct Spare {
+    std::string state;  ///< "waits", "is_rank" or "cannot"
+    std::string cannot = {};
+};
+using RankMessage =
+    std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop, CannotResume, Recorder,
+                 MemoryAsked, Phase, PythonStacks, Rejoins, HasLeft, Spare>;
 
 // The agent's messages.
 struct Stop {
@@ -116,8 +125,14 @@ struct NextGeneration {
     std::string socket, store, store_token, master_address;
     int master_port = 0;
 };
-using AgentMessage =
-    std::variant<Stop, CheckpointRequest, MemoryAnswer, LeaveGeneration, NextGeneration>;
+/// To a Spare: from now on it is the rank whose environment differs from its own by this. The
+/// descriptors of its stdout and stderr go with the line's first byte.
+struct BecomeRank {
+    std::map<std::string, std::string> set;
+    std::vector<std::string> unset = {};
+};
+using AgentMessage = std::variant<Stop, CheckpointRequest, MemoryAnswer, LeaveGeneration,
+                                  NextGeneration, BecomeRank>;
 
 /// One line, its newline included, never longer than kMaxLineBytes: texts are cut, bytes that are
 /// no UTF-8 replaced.
