@@ -81,6 +81,11 @@ Child WarmProcesses::start(int local_rank, const ChildSpec& rank) {
         } else if (spare) {
             note(local_rank, "it did not take the rank's place: " + why);
         }
+    } else if (found != places_.end() && !found->second.off && found->second.pid > 0) {
+        note(local_rank, found->second.due
+                             ? "there was none yet when the rank was started anew"
+                             : "there was none when the rank was started anew: its process had not "
+                               "asked for a Session (C++ library)");
     }
     return spawn_child(rank);
 }
