@@ -93,9 +93,7 @@ HandOver::Wanted wanted_packages(const LaunchPlan& plan) {
     else if (!choice.is_shared)
         wanted.why_not = choice.interpreter + " is on no file system of a network";
     else if (plan.node_rank == 0 && wanted.files.empty())
-        wanted.why_not = choice.automatic
-                             ? "this run records what is read; the next one has it handed on"
-                             : "what a list of modules reads is not recorded: use --preload auto";
+        wanted.why_not = "this run records what is read; the next one has it handed on";
     if (!wanted.why_not.empty())
         return wanted;
     try {

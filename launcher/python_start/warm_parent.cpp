@@ -196,7 +196,8 @@ void WarmParent::imports_are_over() {
     PreloadWalk walk = parse_walk(found);
     copies_missing_ = walk.copies_missing;
     const int copies = walk.copies;
-    if (choice_.automatic && !found.empty())
+    // Of a list nothing is to be found but what its imports read.
+    if (choice_.automatic ? !found.empty() : text.starts_with("ready ") && !walk.reads.empty())
         walk_ = std::move(walk);
     if (text.starts_with("ready ")) {
         ready_ = {.modules = std::atoi(text.c_str() + 6),
