@@ -205,6 +205,7 @@ void Generation::follow_logs(LineSink& console) {
     follower_.follow(console);
     if (const std::string full = log_room_.keep(live_pids()); !full.empty())
         callbacks_.report(WarningRaised{full});
+    report_packages();
 }
 
 RankProcess* Generation::find(int rank) {

@@ -181,6 +181,7 @@ private:
     }
     ChildSpec interpreter_spec(const Inheritance& inherited);
     bool have_packages(const std::function<void()>& then);
+    void report_packages();
     void report_python();
     void record_python();
     void start_rank(RankProcess& rank, const Inheritance& inherited);
