@@ -207,6 +207,7 @@ void Generation::follow_logs(LineSink& console) {
     see_spares();
     if (const std::string full = log_room_.keep(live_pids()); !full.empty())
         callbacks_.report(WarningRaised{full});
+    report_packages();
 }
 
 RankProcess* Generation::find(int rank) {

@@ -183,6 +183,7 @@ private:
     }
     ChildSpec interpreter_spec(const Inheritance& inherited);
     bool have_packages(const std::function<void()>& then);
+    void report_packages();
     void report_python();
     void record_python();
     ChildMaker maker_for(int local_rank) const;

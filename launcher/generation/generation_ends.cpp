@@ -158,6 +158,7 @@ void Generation::finish(LineSink& console) {
          {log_room_.given_up(), terminals_ ? terminals_->lost() : std::string()})
         if (!missing.empty())
             callbacks_.report(WarningRaised{missing});
+    report_packages();
 }
 
 }  // namespace autolaunch::launcher

@@ -76,10 +76,17 @@ bool Generation::have_packages(const std::function<void()>& then) {
     const bool settled = packages.is_settled(
         number_, [this] { return wanted_packages(plan_); }, then);
     if (settled && node_.python != nullptr)
-        node_.python->use_copies(copies_of(packages.result()));
-    for (std::string& note : packages.take_notes())
-        callbacks_.report(WarningRaised{std::move(note)});
+        node_.python->use_copies(copies_of(packages, package_cache(plan_)));
+    report_packages();
     return settled;
+}
+
+// Also while ranks run: whoever serves files in pieces may die.
+void Generation::report_packages() {
+    if (node_.packages == nullptr)
+        return;
+    for (std::string& note : node_.packages->take_notes())
+        callbacks_.report(WarningRaised{std::move(note)});
 }
 
 // As the first rank's, without what belongs to a rank alone; the interpreter compares the rest.

@@ -85,18 +85,31 @@ void HandOver::begin(const Wanted& wanted) {
     try {
         mover_.emplace(io_, kMoverSilence,
                        MoverProcess::Handlers{[this](const std::string& line) { hear_mover(line); },
-                                              [this](const std::string& why) { give_up(why); }});
+                                              [this](const std::string& why) {
+                                                  give_up(why);
+                                                  lose_pieces(why);
+                                              }});
         ++started_;
     } catch (const Error& error) {
         return give_up(error.what());
     }
     Json files = Json::array();
-    for (const FileUse& file : wanted.files)
-        files.push_back({file.path, file.used_bytes});
+    for (const FileUse& file : wanted.files) {
+        Json use = {file.path};
+        for (const FileUse::Part& part : file.parts) {
+            use.push_back(part.offset);
+            use.push_back(part.bytes);
+        }
+        files.push_back(std::move(use));
+    }
+    why_whole_ = wanted.why_whole;
+    if (!why_whole_.empty() && member_.node_rank() == kHead)
+        notes_.push_back("trainer.preload_from: only whole files are handed on: " + why_whole_);
     mover_->send(Json{{"files", files},
                       {"cache", wanted.cache},
                       {"most_bytes", wanted.most_bytes},
-                      {"nodes", member_.node_count()}}
+                      {"nodes", member_.node_count()},
+                      {"in_pieces", why_whole_.empty()}}
                      .dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -170,6 +183,16 @@ void HandOver::take_result(std::string_view text) {
     const Json done = parse(text).at("done");
     for (const Json& copy : done.at("copies"))
         result_.copies.push_back({copy.at(0).get<std::string>(), copy.at(1).get<std::string>()});
+    for (const Json& copy : done.at("in_pieces"))
+        result_.in_pieces.push_back({copy.at(0).get<std::string>(), copy.at(1).get<std::string>()});
+    if (!result_.in_pieces.empty() && !why_whole_.empty()) {
+        notes_.push_back(fmt::format(
+            "trainer.preload_from: {} file{}, of which pieces are handed on, {} read from the "
+            "shared file system: {}",
+            result_.in_pieces.size(), result_.in_pieces.size() == 1 ? "" : "s",
+            result_.in_pieces.size() == 1 ? "is" : "are", why_whole_));
+        result_.in_pieces.clear();
+    }
     result_.found_bytes = done.at("found_bytes").get<std::int64_t>();
     result_.come_bytes = done.at("come_bytes").get<std::int64_t>();
     result_.left_bytes = done.at("left_bytes").get<std::int64_t>();
@@ -205,6 +228,18 @@ void HandOver::give_up(const std::string& why) {
     if (mover_)
         mover_->expect_nothing();
     settle();
+}
+
+// Ranks that need what is not in their page cache get an error; those that start see the originals.
+void HandOver::lose_pieces(const std::string& why) {
+    if (result_.in_pieces.empty())
+        return;
+    result_.in_pieces.clear();
+    lost_pieces_ = true;
+    notes_.push_back(
+        "trainer.preload_from: " + why +
+        ", so no more can be read of the files in pieces: ranks that start from now on read them "
+        "from the shared file system");
 }
 
 void HandOver::settle() {

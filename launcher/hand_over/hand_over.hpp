@@ -27,6 +27,7 @@ class HandOver {
 public:
     struct Wanted {
         std::string why_not;          ///< this node takes no part; empty: it does
+        std::string why_whole;        ///< it can see whole copies alone; empty: pieces as well
         std::vector<FileUse> files;   ///< of the node that reads them; others are told
         std::string cache;            ///< folder of the copies
         std::int64_t most_bytes = 0;  ///< in it
@@ -36,6 +37,7 @@ public:
     };
     struct Result {
         std::vector<Copy> copies;
+        std::vector<Copy> in_pieces;  ///< by names that the mover's file system has, see door()
         std::int64_t found_bytes = 0, come_bytes = 0, left_bytes = 0;
     };
 
@@ -50,6 +52,11 @@ public:
     bool is_settled(int generation, const std::function<Wanted()>& wanted,
                     std::function<void()> then);
     const Result& result() const { return result_; }
+    /// To whom a mount of the files in pieces is handed (MountDoor); -1: there is nobody.
+    int door() const { return mover_ ? mover_->door() : -1; }
+    /// Files in pieces were here, and whoever served them has ended: what has them mounted is not
+    /// to be used any more.
+    bool has_lost_pieces() const { return lost_pieces_; }
     /// Once: what went otherwise than wished, a sentence each.
     std::vector<std::string> take_notes();
     /// Its helper's process, to be left alone; -1: none.
@@ -67,6 +74,7 @@ private:
     void take_place(std::string_view text);
     void take_result(std::string_view text);
     void give_up(const std::string& why);
+    void lose_pieces(const std::string& why);
     void settle();
 
     asio::io_context& io_;
@@ -78,6 +86,8 @@ private:
     std::optional<MoverProcess> mover_;
     asio::steady_timer timer_;
     Result result_;
+    std::string why_whole_;
+    bool lost_pieces_ = false;
     std::vector<std::string> notes_;
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
     // On node 0.

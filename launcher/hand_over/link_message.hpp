@@ -11,7 +11,11 @@ namespace autolaunch::launcher {
 // What movers say to each other (docs/hand-over-protocol.md): who pulls asks, several times before
 // the first answer; who is asked answers in that order. Integers little-endian.
 
-enum class LinkAsk : std::uint8_t { list, chunk };
+enum class LinkAsk : std::uint8_t {
+    list,
+    chunk,
+    fetch,  ///< a piece, also if it has to be read or asked for elsewhere
+};
 enum class LinkAnswer : std::uint8_t {
     here,   ///< the bytes follow
     never,  ///< it is not to be had here
@@ -20,7 +24,7 @@ enum class LinkAnswer : std::uint8_t {
 
 inline constexpr std::size_t kAskBytes = 9, kAnswerHeadBytes = 21;
 /// Asked for before the first answer: what a link may have on its way.
-inline constexpr std::size_t kAsked = 16;
+inline constexpr std::size_t kAsked = 32;
 inline constexpr std::uint32_t kMostListBytes = 64U << 20;
 
 inline void put_u32(char* to, std::uint32_t value) {
@@ -32,6 +36,13 @@ inline std::uint32_t get_u32(const char* from) {
     for (int i = 0; i < 4; ++i)
         value |= static_cast<std::uint32_t>(static_cast<unsigned char>(from[i])) << (8 * i);
     return value;
+}
+inline void put_u64(char* to, std::uint64_t value) {
+    put_u32(to, static_cast<std::uint32_t>(value));
+    put_u32(to + 4, static_cast<std::uint32_t>(value >> 32));
+}
+inline std::uint64_t get_u64(const char* from) {
+    return get_u32(from) | static_cast<std::uint64_t>(get_u32(from + 4)) << 32;
 }
 
 using AskText = std::array<char, kAskBytes>;
@@ -46,18 +57,12 @@ using AnswerHead = std::array<char, kAnswerHeadBytes>;  // kind, bytes, digest: 
 inline AnswerHead answer_head(LinkAnswer answer, std::size_t bytes, const Digest128& digest) {
     AnswerHead head{static_cast<char>(answer)};
     put_u32(head.data() + 1, static_cast<std::uint32_t>(bytes));
-    put_u32(head.data() + 5, static_cast<std::uint32_t>(digest.high));
-    put_u32(head.data() + 9, static_cast<std::uint32_t>(digest.high >> 32));
-    put_u32(head.data() + 13, static_cast<std::uint32_t>(digest.low));
-    put_u32(head.data() + 17, static_cast<std::uint32_t>(digest.low >> 32));
+    put_u64(head.data() + 5, digest.high);
+    put_u64(head.data() + 13, digest.low);
     return head;
 }
 inline Digest128 digest_in(const AnswerHead& head) {
-    const auto half = [&](int at) {
-        return get_u32(head.data() + at) | static_cast<std::uint64_t>(get_u32(head.data() + at + 4))
-                                               << 32;
-    };
-    return {half(5), half(13)};
+    return {get_u64(head.data() + 5), get_u64(head.data() + 13)};
 }
 
 template <class Text>

@@ -28,6 +28,7 @@ namespace {
 
 constexpr const char* kProgram = "autolaunch-mover";
 constexpr std::size_t kMostHeard = 256U << 20;
+constexpr int kItsDoor = 3;
 constexpr auto kEnd = std::chrono::seconds(2);
 
 fs::path find_mover() {
@@ -40,26 +41,33 @@ fs::path find_mover() {
     throw Error(ErrorCode::unsupported, std::string(kProgram) + " is not beside autolaunch");
 }
 
+std::pair<UniqueFd, UniqueFd> pair_of_sockets(int type) {
+    int ends[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
+        throw SystemError(errno, "make a pair of sockets");
+    return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
 }  // namespace
 
 MoverProcess::MoverProcess(asio::io_context& io, std::chrono::milliseconds silence,
                            Handlers handlers)
     : socket_(io), timer_(io), silence_(silence), handlers_(std::move(handlers)) {
-    int ends[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        throw SystemError(errno, "make a pair of sockets");
-    UniqueFd ours(ends[0]);
-    const UniqueFd its(ends[1]), nowhere = open_file("/dev/null", O_RDWR);
+    auto [ours, its] = pair_of_sockets(SOCK_STREAM);
+    auto [our_door, its_door] = pair_of_sockets(SOCK_SEQPACKET);
+    const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
     ChildSpec spec;
     spec.argv = {find_mover()};
     spec.environment = {"PATH=/usr/bin:/bin"};
     spec.workdir = "/";
     spec.stdin_fd = its.get();
     spec.stdout_fd = spec.stderr_fd = nowhere.get();
+    spec.inherited_fd = {.fd = its_door.get(), .as = kItsDoor};
     spec.deaf = true;
     Child child = spawn_child(spec);
     pid_ = child.pid;
     pidfd_ = std::move(child.pidfd);
+    door_ = std::move(our_door);
     ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
     socket_.assign(ours.release());
     read();

@@ -32,6 +32,8 @@ public:
     /// It may be silent, and end, from now on.
     void expect_nothing();
     pid_t pid() const { return pid_; }
+    /// Of a MountDoor: to be handed to who mounts.
+    int door() const { return door_.get(); }
 
 private:
     void read();
@@ -46,7 +48,7 @@ private:
     const std::chrono::milliseconds silence_;
     Handlers handlers_;
     pid_t pid_ = -1;
-    UniqueFd pidfd_;
+    UniqueFd pidfd_, door_;
     std::string heard_, unsent_;
     char bytes_[65536];
     bool is_awaited_ = true, writing_ = false;

@@ -50,6 +50,12 @@ OwnedFolder open_folder(const fs::path& path) {
 
 timespec as_time(std::int64_t ns) { return {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond}; }
 
+/// A file with holes takes less than its size.
+std::int64_t taken_bytes(const struct stat& facts) {
+    constexpr std::int64_t kBlock = 512;
+    return std::min<std::int64_t>(facts.st_size, facts.st_blocks * kBlock);
+}
+
 bool is_copy_name(const std::string& name) {
     return name.size() == 2 * kDigits + 1 && name[kDigits] == '-';
 }
@@ -85,7 +91,7 @@ std::string copy_key(const SharedFile& file) {
 }
 
 NodeCache::NodeCache(const fs::path& folder, std::int64_t most_bytes)
-    : folder_(open_folder(folder)), most_bytes_(most_bytes) {
+    : folder_(open_folder(folder)), room_{most_bytes} {
     list();
 }
 
@@ -102,9 +108,11 @@ void NodeCache::list() {
             folder_.remove(name);
             continue;
         }
-        bytes_ += facts.st_size;
+        room_.bytes += taken_bytes(facts);
         if (is_copy_name(name))
             names_[name.substr(0, kDigits)] = name;
+        else if (name == piece_index_name(name.substr(0, kDigits)))
+            in_pieces_.push_back(name.substr(0, kDigits));
     }
     if (error)
         throw SystemError(error.value(), "list " + folder_.path().string());
@@ -132,31 +140,47 @@ std::optional<NodeCache::Copy> NodeCache::find(const SharedFile& file) {
 void NodeCache::make_room(std::int64_t bytes) {
     struct Old {
         std::time_t used;
-        std::int64_t bytes;
-        std::string name;
+        std::vector<std::string> names;
     };
     std::vector<Old> old;
     const std::time_t now = std::time(nullptr);
-    for (const auto& [key, name] : names_) {
+    const auto consider = [&](const std::string& told_by, std::vector<std::string> names) {
         struct stat facts {};
-        if (::fstatat(folder_.fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
+        if (::fstatat(folder_.fd(), told_by.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
             facts.st_atim.tv_sec + kUnused_s < now)
-            old.push_back({facts.st_atim.tv_sec, facts.st_size, name});
-    }
+            old.push_back({facts.st_atim.tv_sec, std::move(names)});
+    };
+    for (const auto& [key, name] : names_)
+        consider(name, {name});
+    for (const std::string& key : in_pieces_)
+        consider(piece_index_name(key), {piece_index_name(key), piece_file_name(key)});
     std::sort(old.begin(), old.end(), [](const Old& a, const Old& b) { return a.used < b.used; });
     for (const Old& copy : old) {
-        if (bytes_ + bytes <= most_bytes_)
+        if (room_.bytes + bytes <= room_.most)
             return;
-        folder_.remove(copy.name);
-        names_.erase(copy.name.substr(0, kDigits));
-        bytes_ -= copy.bytes;
+        for (const std::string& name : copy.names)
+            remove(name);
     }
 }
 
+void NodeCache::remove(const std::string& name) {
+    struct stat facts {};
+    if (::fstatat(folder_.fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0)
+        return;
+    folder_.remove(name);
+    room_.bytes -= taken_bytes(facts);
+    if (is_copy_name(name))
+        names_.erase(name.substr(0, kDigits));
+}
+
+std::shared_ptr<PieceStore> NodeCache::open_pieces(const SharedFile& file) {
+    return std::make_shared<PieceStore>(folder_.fd(), copy_key(file), file, room_);
+}
+
 NodeCache::Part NodeCache::start(const SharedFile& file) {
-    if (bytes_ + file.bytes > most_bytes_)
+    if (room_.bytes + file.bytes > room_.most)
         throw SystemError(ENOSPC, fmt::format("keep more than {} GB in {}",
-                                              most_bytes_ / 1'000'000'000, path().string()));
+                                              room_.most / 1'000'000'000, path().string()));
     Part part;
     part.name = fmt::format("{}{}-{}", kPart, ::getpid(), parts_++);
     folder_.remove(part.name);
@@ -169,7 +193,7 @@ NodeCache::Part NodeCache::start(const SharedFile& file) {
         folder_.remove(part.name);
         throw SystemError(error, "write in " + path().string());
     }
-    bytes_ += file.bytes;
+    room_.bytes += file.bytes;
     return part;
 }
 
@@ -186,7 +210,7 @@ std::string NodeCache::publish(const Part& part, const SharedFile& file,
 
 void NodeCache::drop(const Part& part, const SharedFile& file) {
     folder_.remove(part.name);
-    bytes_ -= file.bytes;
+    room_.bytes -= file.bytes;
 }
 
 }  // namespace autolaunch::launcher

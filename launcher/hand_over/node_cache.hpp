@@ -1,6 +1,7 @@
 #pragma once
 #include "base/owned_folder.hpp"
 #include "base/unique_fd.hpp"
+#include "hand_over/piece_store.hpp"
 #include "hand_over/shared_file.hpp"
 
 #include <autolaunch/digest.hpp>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,14 +56,18 @@ public:
                         const std::vector<Digest128>& digests);
     void drop(const Part& part, const SharedFile& file);
 
+    /// What is here of a file of which not all is wanted. Throws SystemError.
+    std::shared_ptr<PieceStore> open_pieces(const SharedFile& file);
+
 private:
     void list();
+    void remove(const std::string& name);
 
     OwnedFolder folder_;
-    std::int64_t most_bytes_;
-    std::atomic<std::int64_t> bytes_{0};
+    CacheRoom room_;
     std::atomic<unsigned> parts_{0};
-    std::map<std::string, std::string> names_;  ///< by what a name begins with
+    std::map<std::string, std::string> names_;  ///< of whole copies, by what a name begins with
+    std::vector<std::string> in_pieces_;        ///< keys
 };
 
 /// Which copy a file's is, whatever its bytes: the first half of its name. Pure.

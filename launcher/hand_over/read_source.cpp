@@ -1,4 +1,5 @@
 #include "base/hash.hpp"
+#include "hand_over/positioned_io.hpp"
 #include "hand_over/transfer.hpp"
 
 #include <autolaunch/error.hpp>
@@ -7,8 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace autolaunch::launcher {
@@ -25,55 +28,66 @@ public:
           files_(*transfer.files(Deadline::after(std::chrono::seconds(0)))),
           missing_(transfer.missing()) {}
 
-    struct Piece {
-        std::size_t file = 0, chunk = 0;
+    /// Chunks side by side, in one request.
+    struct Run {
+        std::size_t file = 0, first = 0, count = 0;
         std::shared_ptr<const UniqueFd> source;
     };
-    std::optional<Piece> next() {
+    std::optional<Run> next() {
         const std::lock_guard lock(mutex_);
-        for (; at_ < missing_.size(); ++at_, chunk_ = 0) {
-            const std::size_t file = missing_[at_];
-            if (chunk_ == 0 && !open(file))
-                continue;
-            if (chunk_ < chunks_of(files_[file]))
-                return Piece{file, chunk_++, source_};
+        while (chunks_.empty()) {
+            source_.reset();
+            if (at_ == missing_.size())
+                return std::nullopt;
+            open(missing_[at_++]);
         }
-        source_.reset();
-        return std::nullopt;
+        Run run{file_, chunks_.front(), 0, source_};
+        const std::size_t most = files_[file_].is_in_pieces() ? kChunkBytes / kPieceBytes : 1;
+        while (!chunks_.empty() && run.count < most && chunks_.front() == run.first + run.count) {
+            ++run.count;
+            chunks_.pop_front();
+        }
+        return run;
     }
 
 private:
-    bool open(std::size_t file) {
+    void open(std::size_t file) {
         source_ = std::make_shared<const UniqueFd>(
             ::open(files_[file].path.c_str(), O_RDONLY | O_CLOEXEC));
-        if (!*source_) {
-            transfer_.give_up(file, SystemError(errno, "open a file").what());
-            return false;
-        }
+        if (!*source_)
+            return transfer_.give_up(file, SystemError(errno, "open a file").what());
         // As told: the kernel's own reading ahead asks for smaller parts.
         ::posix_fadvise(source_->get(), 0, 0, POSIX_FADV_RANDOM);
-        return transfer_.make_place(file);
+        if (!transfer_.make_place(file))
+            return;
+        const auto chunks = transfer_.missing_chunks(file);
+        chunks_.assign(chunks.begin(), chunks.end());
+        file_ = file;
     }
 
     Transfer& transfer_;
     const std::vector<SharedFile>& files_;
     const std::vector<std::size_t> missing_;
     std::mutex mutex_;
-    std::size_t at_ = 0, chunk_ = 0;
+    std::size_t at_ = 0, file_ = 0;
+    std::deque<std::size_t> chunks_;
     std::shared_ptr<const UniqueFd> source_;
 };
 
-void read_piece(Transfer& transfer, const SharedFile& file, const ReadingList::Piece& piece,
-                std::string& bytes) {
-    bytes.resize(chunk_bytes(file, piece.chunk));
-    const auto at = static_cast<off_t>(piece.chunk * kChunkBytes);
-    const ssize_t got = ::pread(piece.source->get(), bytes.data(), bytes.size(), at);
-    if (got < 0)
-        return transfer.give_up(piece.file, SystemError(errno, "read a file").what());
-    if (static_cast<std::size_t>(got) != bytes.size())
-        return transfer.give_up(piece.file, "it changed while it was read");
-    transfer.put(piece.file, piece.chunk, hash128(bytes.data(), bytes.size()), bytes,
-                 [&] { return look_at(file.path) == file; });
+void read_run(Transfer& transfer, const SharedFile& file, const ReadingList::Run& run,
+              std::string& bytes) {
+    const std::int64_t at = chunk_offset(file, run.first);
+    const std::size_t last = run.first + run.count - 1;
+    bytes.resize(static_cast<std::size_t>(chunk_offset(file, last) - at) + chunk_bytes(file, last));
+    if (!read_at(run.source->get(), bytes, at))
+        return transfer.give_up(run.file, errno == 0 ? "it changed while it was read"
+                                                     : SystemError(errno, "read a file").what());
+    for (std::size_t chunk = run.first; chunk <= last; ++chunk) {
+        const auto part = std::string_view(bytes).substr(
+            static_cast<std::size_t>(chunk_offset(file, chunk) - at), chunk_bytes(file, chunk));
+        transfer.put(run.file, chunk, hash128(part.data(), part.size()), part,
+                     [&] { return is_unchanged(file); });
+    }
 }
 
 }  // namespace
@@ -83,8 +97,8 @@ void read_source(Transfer& transfer) {
     const auto& files = *transfer.files(Deadline::after(std::chrono::seconds(0)));
     const auto read = [&] {
         std::string bytes;
-        while (const auto piece = list.next())
-            read_piece(transfer, files[piece->file], *piece, bytes);
+        while (const auto run = list.next())
+            read_run(transfer, files[run->file], *run, bytes);
     };
     std::vector<std::jthread> readers;
     for (int i = 0; i < kReaders; ++i)

@@ -41,9 +41,18 @@ void answer_chunk(Transfer& transfer, DataLink& link, const AskText& ask, Transf
     }
 }
 
+void answer_fetch(const FetchPiece& fetch, DataLink& link, const AskText& ask,
+                  Transfer::Chunk& chunk) {
+    const bool is_here = fetch && fetch(get_u32(ask.data() + 1), get_u32(ask.data() + 5), chunk);
+    if (is_here)
+        return answer(link, LinkAnswer::here, chunk.digest, chunk.bytes);
+    answer(link, LinkAnswer::never, {}, {});
+}
+
 }  // namespace
 
-void serve_link(Transfer& transfer, DataLink& link, std::chrono::milliseconds idle) {
+void serve_link(Transfer& transfer, DataLink& link, std::chrono::milliseconds idle,
+                const FetchPiece& fetch) {
     Transfer::Chunk chunk;
     for (;;) {
         AskText ask;
@@ -52,6 +61,8 @@ void serve_link(Transfer& transfer, DataLink& link, std::chrono::milliseconds id
             answer_list(transfer, link);
         else if (static_cast<LinkAsk>(ask[0]) == LinkAsk::chunk)
             answer_chunk(transfer, link, ask, chunk);
+        else if (static_cast<LinkAsk>(ask[0]) == LinkAsk::fetch)
+            answer_fetch(fetch, link, ask, chunk);
         else
             throw Error(ErrorCode::corrupt, "another node asks for what there is not");
     }

@@ -1,6 +1,7 @@
 #include "hand_over/transfer.hpp"
 
 #include "base/hash.hpp"
+#include "hand_over/positioned_io.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -13,52 +14,20 @@
 
 namespace autolaunch::launcher {
 
-namespace {
-
-bool write_at(int fd, std::string_view bytes, off_t at) {
-    while (!bytes.empty()) {
-        const ssize_t count = ::pwrite(fd, bytes.data(), bytes.size(), at);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return false;
-        bytes.remove_prefix(static_cast<std::size_t>(count));
-        at += count;
-    }
-    return true;
-}
-
-bool read_at(int fd, std::string& bytes, off_t at) {
-    for (std::size_t done = 0; done < bytes.size();) {
-        const ssize_t count =
-            ::pread(fd, bytes.data() + done, bytes.size() - done, at + static_cast<off_t>(done));
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return false;
-        done += static_cast<std::size_t>(count);
-    }
-    return true;
-}
-
-}  // namespace
-
 void Transfer::begin(std::vector<SharedFile> files) {
     std::vector<Item> items(files.size());
     std::int64_t missing = 0, found = 0;
+    std::map<std::string, int> why_left;
     for (std::size_t at = 0; at < files.size(); ++at) {
-        Item& item = items[at];
-        item.left = chunks_of(files[at]);
-        if (auto copy = cache_.find(files[at])) {
-            item.state = State::whole;
-            item.name = std::move(copy->name);
-            item.digests = std::move(copy->digests);
-            found += files[at].bytes;
-        } else {
-            item.digests.resize(item.left);
-            item.has.resize(item.left);
-            missing += files[at].bytes;
+        try {
+            items[at] = files[at].is_in_pieces() ? item_in_pieces(files[at]) : item_of(files[at]);
+        } catch (const Error& error) {
+            items[at].state = State::given_up;
+            items[at].has.resize(chunks_of(files[at]));
+            ++why_left[error.what()];
         }
+        found += items[at].found_bytes;
+        missing += wanted_bytes(files[at]) - items[at].found_bytes;
     }
     if (missing > 0)
         cache_.make_room(missing);
@@ -66,9 +35,45 @@ void Transfer::begin(std::vector<SharedFile> files) {
     files_ = std::move(files);
     items_ = std::move(items);
     found_bytes_ = found;
+    why_left_ = std::move(why_left);
     begun_ = true;
     moved_at_ = std::chrono::steady_clock::now();
     changed_.notify_all();
+}
+
+Transfer::Item Transfer::item_of(const SharedFile& file) {
+    Item item;
+    item.left = chunks_of(file);
+    if (auto copy = cache_.find(file)) {
+        item.state = State::whole;
+        item.name = std::move(copy->name);
+        item.digests = std::move(copy->digests);
+        item.found_bytes = file.bytes;
+        return item;
+    }
+    item.digests.resize(item.left);
+    item.has.resize(item.left);
+    return item;
+}
+
+Transfer::Item Transfer::item_in_pieces(const SharedFile& file) {
+    Item item;
+    item.pieces = cache_.open_pieces(file);
+    item.digests.resize(chunks_of(file));
+    item.has.resize(chunks_of(file));
+    for (std::size_t piece = 0; piece < item.has.size(); ++piece)
+        if (const auto digest = item.pieces->digest_of(piece)) {
+            item.digests[piece] = *digest;
+            item.has[piece] = true;
+        }
+    for (const std::size_t piece : wanted_chunks(file)) {
+        item.left += item.has[piece] ? 0 : 1;
+        item.found_bytes +=
+            item.has[piece] ? static_cast<std::int64_t>(chunk_bytes(file, piece)) : 0;
+    }
+    if (item.left == 0)
+        item.state = State::whole;
+    return item;
 }
 
 const std::vector<SharedFile>* Transfer::files(Deadline deadline) const {
@@ -89,8 +94,8 @@ std::vector<std::size_t> Transfer::missing() const {
 std::vector<std::size_t> Transfer::missing_chunks(std::size_t file) const {
     const std::lock_guard lock(mutex_);
     std::vector<std::size_t> missing;
-    for (std::size_t chunk = 0; chunk < items_[file].has.size(); ++chunk)
-        if (!items_[file].has[chunk])
+    for (const std::size_t chunk : wanted_chunks(files_[file]))
+        if (!items_[file].has.empty() && !items_[file].has[chunk])
             missing.push_back(chunk);
     return missing;
 }
@@ -101,7 +106,8 @@ bool Transfer::make_place(std::size_t file) {
     if (item.state != State::missing)
         return item.state == State::partial;
     try {
-        item.part = std::make_shared<const NodeCache::Part>(cache_.start(files_[file]));
+        if (!item.pieces)
+            item.part = std::make_shared<const NodeCache::Part>(cache_.start(files_[file]));
         item.state = State::partial;
         return true;
     } catch (const Error& error) {
@@ -125,15 +131,23 @@ void Transfer::drop(Item& item, std::size_t file, const std::string& why) {
 void Transfer::put(std::size_t file, std::size_t chunk, const Digest128& digest,
                    std::string_view bytes, const std::function<bool()>& is_unchanged) {
     std::shared_ptr<const NodeCache::Part> part;
+    std::shared_ptr<PieceStore> pieces;
     {
         const std::lock_guard lock(mutex_);
         Item& item = items_[file];
         if (item.state != State::partial || item.has[chunk])
             return;
         part = item.part;
+        pieces = item.pieces;
     }
-    if (!write_at(part->fd.get(), bytes, static_cast<off_t>(chunk * kChunkBytes)))
-        return give_up(file, SystemError(errno, "write in " + cache_.path().string()).what());
+    try {
+        if (pieces)
+            pieces->put(chunk, digest, bytes);
+        else if (!write_at(part->fd.get(), bytes, chunk_offset(files_[file], chunk)))
+            throw SystemError(errno, "write in " + cache_.path().string());
+    } catch (const Error& error) {
+        return give_up(file, error.what());
+    }
     bool is_last = false;
     {
         const std::lock_guard lock(mutex_);
@@ -162,7 +176,8 @@ void Transfer::put(std::size_t file, std::size_t chunk, const Digest128& digest,
 void Transfer::publish(std::size_t file) {
     Item& item = items_[file];
     try {
-        item.name = cache_.publish(*item.part, files_[file], item.digests);
+        if (!item.pieces)
+            item.name = cache_.publish(*item.part, files_[file], item.digests);
         item.part.reset();
         item.state = State::whole;
         changed_.notify_all();
@@ -197,10 +212,10 @@ Transfer::Taken Transfer::take(std::size_t file, std::size_t chunk, Chunk& into,
         };
         if (!changed_.wait_until(lock, deadline.at(), is_decided))
             return Taken::not_yet;
-        if (here.state == State::given_up)
+        if (here.pieces ? !here.has[chunk] : here.state == State::given_up)
             return Taken::never;
-        item.state = here.state;
         item.part = here.part;
+        item.pieces = here.pieces;
         item.name = here.name;
         into.digest = here.digests[chunk];
     }
@@ -209,12 +224,14 @@ Transfer::Taken Transfer::take(std::size_t file, std::size_t chunk, Chunk& into,
 
 bool Transfer::read_chunk(std::size_t file, std::size_t chunk, const Item& item,
                           std::string& bytes) const {
+    if (item.pieces)
+        return item.pieces->read(chunk, bytes);
     UniqueFd whole;
     if (!item.part)
         whole.reset(::openat(cache_.fd(), item.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     const int fd = item.part ? item.part->fd.get() : whole.get();
     bytes.resize(chunk_bytes(files_[file], chunk));
-    return fd >= 0 && read_at(fd, bytes, static_cast<off_t>(chunk * kChunkBytes));
+    return fd >= 0 && read_at(fd, bytes, chunk_offset(files_[file], chunk));
 }
 
 Transfer::Summary Transfer::summary() const {
@@ -223,15 +240,30 @@ Transfer::Summary Transfer::summary() const {
     summary.found_bytes = found_bytes_;
     summary.why_left = why_left_;
     for (std::size_t at = 0; at < items_.size(); ++at) {
-        if (items_[at].state == State::whole) {
-            summary.copies.push_back({files_[at].path, cache_.path_of(items_[at].name)});
-            summary.come_bytes += files_[at].bytes;
-        } else {
-            summary.left_bytes += files_[at].bytes;
-        }
+        const Item& item = items_[at];
+        std::int64_t missing = 0;
+        if (item.state != State::whole)
+            for (const std::size_t chunk : wanted_chunks(files_[at]))
+                if (!item.pieces || !item.has[chunk])
+                    missing += static_cast<std::int64_t>(chunk_bytes(files_[at], chunk));
+        summary.left_bytes += missing;
+        summary.come_bytes += wanted_bytes(files_[at]) - missing;
+        if (item.pieces)
+            summary.in_pieces.push_back({files_[at].path, std::to_string(at)});
+        else if (item.state == State::whole)
+            summary.copies.push_back({files_[at].path, cache_.path_of(item.name)});
     }
     summary.come_bytes -= found_bytes_;
     return summary;
+}
+
+std::map<std::string, std::shared_ptr<PieceStore>> Transfer::stores() const {
+    const std::lock_guard lock(mutex_);
+    std::map<std::string, std::shared_ptr<PieceStore>> stores;
+    for (std::size_t at = 0; at < items_.size(); ++at)
+        if (items_[at].pieces)
+            stores[std::to_string(at)] = items_[at].pieces;
+    return stores;
 }
 
 bool Transfer::is_over() const {

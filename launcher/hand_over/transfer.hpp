@@ -37,6 +37,7 @@ public:
     /// What has become of all of them.
     struct Summary {
         std::vector<Copy> copies;
+        std::vector<Copy> in_pieces;          ///< under their names in stores()
         std::int64_t found_bytes = 0;         ///< in the cache, from an earlier job
         std::int64_t come_bytes = 0;          ///< now
         std::int64_t left_bytes = 0;          ///< to be read where they are
@@ -67,6 +68,8 @@ public:
     Taken take(std::size_t file, std::size_t chunk, Chunk& into, Deadline deadline);
 
     Summary summary() const;
+    /// Of the files in pieces, also of those of which not all has come.
+    std::map<std::string, std::shared_ptr<PieceStore>> stores() const;
     bool is_over() const;
     /// When the last chunk came.
     std::chrono::steady_clock::time_point moved_at() const;
@@ -78,9 +81,13 @@ private:
         std::vector<Digest128> digests;
         std::vector<bool> has;
         std::size_t left = 0;  ///< chunks
+        std::int64_t found_bytes = 0;
+        std::shared_ptr<PieceStore> pieces;  ///< of a file in pieces; it has no part and no name
         std::shared_ptr<const NodeCache::Part> part;
         std::string name;  ///< of the whole copy
     };
+    Item item_of(const SharedFile& file);
+    Item item_in_pieces(const SharedFile& file);
     void drop(Item& item, std::size_t file, const std::string& why);
     void publish(std::size_t file);
     bool read_chunk(std::size_t file, std::size_t chunk, const Item& item,
@@ -109,7 +116,10 @@ struct MoverAddress;
 /// Returns why it ended early; empty: all was tried. Blocks: while anything comes.
 std::string pull_all(Transfer& transfer, LinkKey& key, const std::vector<MoverAddress>& above);
 
-/// Answers one connection until it hangs up or says nothing for `idle`.
-void serve_link(Transfer& transfer, DataLink& link, std::chrono::milliseconds idle);
+/// Answers one connection until it hangs up or says nothing for `idle`. `fetch` gets pieces that
+/// are not handed over; without it there are none.
+using FetchPiece = std::function<bool(std::size_t file, std::size_t piece, Transfer::Chunk& into)>;
+void serve_link(Transfer& transfer, DataLink& link, std::chrono::milliseconds idle,
+                const FetchPiece& fetch = {});
 
 }  // namespace autolaunch::launcher

@@ -23,6 +23,7 @@ struct FilePart {
 struct PreloadChoice {
     std::vector<PreloadedImport> imports;  ///< as far as they are known before
     bool automatic = false;   ///< they are the script's own first ones, which the interpreter finds
+    bool listed = false;      ///< they are the user's list
     std::string script;       ///< as the command names it; "-m" or "-c" without one
     std::string module;       ///< of -m
     std::string interpreter;  ///< its file

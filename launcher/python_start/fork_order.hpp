@@ -11,8 +11,9 @@ namespace autolaunch::launcher {
 /// begins.
 inline constexpr const char* kWarmVariable = "AUTOLAUNCH_PYTHON_PARENT";
 
-/// Descriptors of one order: the memory file, and the file for the record or stdin, stdout, stderr,
-/// and one that is inherited.
+/// Descriptors of one order: the memory file; of the first, the file for the record, and where
+/// there are files in pieces, the door to hand their mount in at; of a rank's, stdin, stdout,
+/// stderr, and one that is inherited.
 inline constexpr int kMostOrderFds = 5;
 inline constexpr std::uint32_t kOrderMark = 0x414c5059;
 inline constexpr std::uint32_t kMostOrderBytes = 64U << 20;

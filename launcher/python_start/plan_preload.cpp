@@ -157,6 +157,18 @@ void decide_automatic(LaunchPlan& plan) {
                         choice.script == "-m" ? choice.module : choice.script));
 }
 
+// What an earlier run of them has read is the same for every program.
+void take_list(PreloadChoice& choice, const std::vector<std::string>& modules) {
+    choice.imports = as_statements(modules);
+    choice.listed = true;
+    std::string ignored;  // then nothing is read ahead, and this run records it
+    if (const auto walk = choice.is_shared ? find_preload_record(choice, ignored) : std::nullopt) {
+        choice.reads = walk->reads;
+        choice.reason += choice.from_node ? "; one node reads what they need, and hands it on"
+                                          : "; what they need is read ahead";
+    }
+}
+
 }  // namespace
 
 void plan_preload(LaunchPlan& plan, const EnvironmentMap& environment) {
@@ -173,7 +185,7 @@ void plan_preload(LaunchPlan& plan, const EnvironmentMap& environment) {
         return decide_automatic(plan);
     choice.reason = why_not.empty() ? "as trainer.preload lists them" : why_not;
     if (why_not.empty())
-        choice.imports = as_statements(wanted.modules);
+        take_list(choice, wanted.modules);
     else if (wanted.how == How::listed)
         throw Error(ErrorCode::invalid_argument,
                     "trainer.preload: nothing can be preloaded: " + why_not,

@@ -28,8 +28,15 @@ constexpr std::size_t kMostBytes = 16U << 20;
 constexpr const char* kInRunDirectory = "preload.json";
 constexpr mode_t kOwn = 0600;
 
-/// As the program names itself, wherever it was started.
+/// As the program names itself, wherever it was started. What a list of modules reads is the same
+/// for all programs.
 std::string program_of(const PreloadChoice& choice) {
+    if (choice.listed) {
+        std::string list = "any that preloads";
+        for (const PreloadedImport& import : choice.imports)
+            list += ' ' + import.statement + ';';
+        return list;
+    }
     std::error_code ignored;
     const fs::path workdir = fs::weakly_canonical(choice.workdir, ignored);
     if (choice.script == "-m")

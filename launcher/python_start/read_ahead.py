@@ -84,12 +84,11 @@ def touched_parts(first, last, offset, pages):
 
 
 def find_copies():
-    """Which files are seen as copies on the node: those of another device than their folder is on."""
+    """Which files are seen as copies on the node, or in pieces of it: by the device that these are on."""
     folder, *pairs = copies.split("\0")[:-1] or [""]
     if not folder:
         return
-    device = os.stat(folder).st_dev
-    copied.update(file for file in pairs[1::2] if mounted and device_of(file) == device)
+    copied.update(file for file in pairs[1::2] if mounted and device_of(file) in copy_devices)
     write_record(["copies %d\t%s" % (len(copied), not_mounted)])
 
 

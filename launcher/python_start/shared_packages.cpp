@@ -35,17 +35,14 @@ std::vector<FileUse> uses_of(const std::vector<FilePart>& parts) {
     for (const FilePart& part : parts) {
         const auto [place, is_new] = places.try_emplace(part.file, uses.size());
         if (is_new)
-            uses.push_back({part.file, 0});
-        uses[place->second].used_bytes += part.bytes;
+            uses.push_back({part.file, {}});
+        uses[place->second].parts.push_back({part.offset, part.bytes});
     }
     return uses;
 }
 
-}  // namespace
-
-std::string default_package_cache() { return fmt::format("/var/tmp/autolaunch-{}", ::geteuid()); }
-
-std::string why_not_mounted(const std::string& folder) {
+/// What a process of its own says of it, which is gone then with all that it has mounted.
+std::string ask_child(MountedCopies (*tried)(const char* folder), const std::string& folder) {
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0)
         throw SystemError(errno, "make a pipe");
@@ -53,8 +50,8 @@ std::string why_not_mounted(const std::string& folder) {
     UniqueFd into(ends[1]);
     const pid_t child = ::fork();
     if (child == 0) {  // with system calls alone
-        const MountedCopies tried = mount_copies("", 0, folder.c_str());
-        const ssize_t ignored = ::write(into.get(), tried.why, ::strlen(tried.why) + 1);
+        const MountedCopies result = tried(folder.c_str());
+        const ssize_t ignored = ::write(into.get(), result.why, ::strlen(result.why) + 1);
         ::_exit(ignored > 0 ? 0 : 1);
     }
     into.reset();
@@ -73,19 +70,41 @@ std::string why_not_mounted(const std::string& folder) {
     return why;
 }
 
-PackageCopies copies_of(const HandOver::Result& result) {
-    PackageCopies copies{{}, result.copies};
-    if (!copies.files.empty())
-        copies.folder = std::filesystem::path(copies.files.front().path).parent_path();
+}  // namespace
+
+std::string default_package_cache() { return fmt::format("/var/tmp/autolaunch-{}", ::geteuid()); }
+
+std::string package_cache(const LaunchPlan& plan) {
+    return plan.preload.cache.empty()
+               ? default_package_cache()
+               : (std::filesystem::path(plan.workdir) / plan.preload.cache).string();
+}
+
+std::string why_not_mounted(const std::string& folder) {
+    return ask_child([](const char* its) { return mount_copies("", 0, its, -1); }, folder);
+}
+
+std::string why_no_pieces(const std::string& folder) { return ask_child(try_mount_pieces, folder); }
+
+PackageCopies copies_of(const HandOver& handed, const std::string& cache) {
+    const HandOver::Result& result = handed.result();
+    PackageCopies copies{.folder = {}, .files = result.copies};
+    copies.files.insert(copies.files.end(), result.in_pieces.begin(), result.in_pieces.end());
+    if (!result.copies.empty())
+        copies.folder = std::filesystem::path(result.copies.front().path).parent_path();
+    else if (!copies.files.empty())
+        copies.folder = cache;
+    if (!result.in_pieces.empty()) {
+        copies.door = handed.door();
+        copies.has_lost_pieces = [&handed] { return handed.has_lost_pieces(); };
+    }
     return copies;
 }
 
 HandOver::Wanted wanted_packages(const LaunchPlan& plan) {
     const PreloadChoice& choice = plan.preload;
     HandOver::Wanted wanted;
-    wanted.cache = choice.cache.empty()
-                       ? default_package_cache()
-                       : (std::filesystem::path(plan.workdir) / choice.cache).string();
+    wanted.cache = package_cache(plan);
     wanted.most_bytes = kMostCached;
     wanted.files = uses_of(choice.reads);
     if (!choice.wants_interpreter())
@@ -93,15 +112,15 @@ HandOver::Wanted wanted_packages(const LaunchPlan& plan) {
     else if (!choice.is_shared)
         wanted.why_not = choice.interpreter + " is on no file system of a network";
     else if (plan.node_rank == 0 && wanted.files.empty())
-        wanted.why_not = choice.automatic
-                             ? "this run records what is read; the next one has it handed on"
-                             : "what a list of modules reads is not recorded: use --preload auto";
+        wanted.why_not = "this run records what is read; the next one has it handed on";
     if (!wanted.why_not.empty())
         return wanted;
     try {
         const OwnedFolder folder = OwnedFolder::make(wanted.cache);
         if (const std::string why = why_not_mounted(folder.path()); !why.empty())
             wanted.why_not = "copies cannot be mounted on this node: " + why;
+        else
+            wanted.why_whole = why_no_pieces(folder.path());
     } catch (const Error& error) {
         wanted.why_not = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
     }

@@ -398,9 +398,9 @@ void import_and_serve(const Python& py, Order& order) {
     give(py, names, reads.name, py.make_function(&reads, nullptr, nullptr));
     give(py, names, "program",
          py.decode(order.program(), static_cast<long>(order.head.program_bytes)));
-    char record[64];
-    ::snprintf(record, sizeof record, "record_fd = %d\nmounted = %d\n", order.fds[1],
-               mounted.mounted);
+    char record[160];
+    ::snprintf(record, sizeof record, "record_fd = %d\nmounted = %d\ncopy_devices = (%lu, %lu)\n",
+               order.fds[1], mounted.mounted, mounted.copies_device, mounted.pieces_device);
     if (Object* done = run(py, names, record))
         py.forget(done);
     give(py, names, "copies",
@@ -433,12 +433,15 @@ void remember_old_block(char** environment) {
 
 /// Before the interpreter opens a file. Its parent-death signal stays, whatever namespaces it is
 /// in.
-void see_copies(const Order& order) {
+void see_copies(Order& order) {
     if (order.head.copies_bytes == 0)
         return;
     const size_t folder_bytes = ::strlen(order.copies()) + 1;
     mounted = mount_copies(order.copies() + folder_bytes, order.head.copies_bytes - folder_bytes,
-                           order.copies());
+                           order.copies(), order.fds[2]);
+    if (order.fds[2] >= 0)
+        ::close(order.fds[2]);
+    order.fds[2] = -1;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != order.head.agent)
         ::_exit(0);

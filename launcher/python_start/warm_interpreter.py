@@ -161,7 +161,7 @@ def prepare(text):
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    if automatic and shared:
+    if shared:
         write_record("read %d\t%d\t%s" % part for part in files_read(
             [module for name, module in sys.modules.items() if name in new]))
     return "ready %d %s" % (len(new), imported_late())

@@ -114,6 +114,15 @@ WarmParent::WarmParent(asio::io_context& io, const PreloadChoice& choice, Times 
 
 WarmParent::~WarmParent() { end_process(); }
 
+void WarmParent::use_copies(PackageCopies copies) {
+    if (state_ == State::ready && has_lost_pieces()) {
+        end_process();
+        state_ = State::idle;
+    }
+    if (state_ == State::idle)
+        copies_ = std::move(copies);
+}
+
 bool WarmParent::is_settled(const std::function<ChildSpec()>& rank, std::function<void()> then) {
     if (state_ == State::ready || state_ == State::off)
         return true;
@@ -196,7 +205,8 @@ void WarmParent::imports_are_over() {
     PreloadWalk walk = parse_walk(found);
     copies_missing_ = walk.copies_missing;
     const int copies = walk.copies;
-    if (choice_.automatic && !found.empty())
+    // Of a list nothing is to be found but what its imports read.
+    if (choice_.automatic ? !found.empty() : text.starts_with("ready ") && !walk.reads.empty())
         walk_ = std::move(walk);
     if (text.starts_with("ready ")) {
         ready_ = {.modules = std::atoi(text.c_str() + 6),
@@ -224,6 +234,8 @@ void WarmParent::settle(State state) {
 }
 
 Child WarmParent::start(const ChildSpec& rank) {
+    if (state_ == State::ready && has_lost_pieces())
+        lose("whoever served its files in pieces has ended");
     if (state_ == State::ready) {
         if (std::string why = why_not_forked(rank); !why.empty())
             note(why);

@@ -42,8 +42,9 @@ public:
     WarmParent& operator=(const WarmParent&) = delete;
     ~WarmParent();
 
-    /// What interpreters from now on see in the place of files.
-    void use_copies(PackageCopies copies) { copies_ = std::move(copies); }
+    /// What interpreters from now on see in the place of files. One that has files in pieces which
+    /// are lost is ended.
+    void use_copies(PackageCopies copies);
     /// True once ranks can be started: by a warm interpreter, or because there will be none. Until
     /// then it imports, with the environment of `rank`, and `then` is called when that is over.
     bool is_settled(const std::function<ChildSpec()>& rank, std::function<void()> then);
@@ -73,6 +74,7 @@ private:
     void settle(State state);
     void note(const std::string& why);
     std::string why_not_forked(const ChildSpec& rank) const;
+    bool has_lost_pieces() const { return copies_.has_lost_pieces && copies_.has_lost_pieces(); }
     std::optional<Child> fork(const ChildSpec& rank);
     std::optional<Child> adopted(const ForkAnswer& answer);
     void lose(const std::string& why);

@@ -105,7 +105,10 @@ WarmSocket::WarmSocket(UniqueFd& other) {
 
 void WarmSocket::send_first(const ChildSpec& spec, const PreloadChoice& choice,
                             const PackageCopies& copies, int record) {
-    send_with(order_of(spec, &choice, copies), {record});
+    std::vector<int> fds{record};
+    if (copies.door >= 0)
+        fds.push_back(copies.door);
+    send_with(order_of(spec, &choice, copies), std::move(fds));
 }
 
 void WarmSocket::send(const ChildSpec& spec) {

@@ -28,8 +28,9 @@ public:
     /// `other` becomes the interpreter's end. Throws SystemError.
     explicit WarmSocket(UniqueFd& other);
 
-    /// The first order: what to import, copies to see in the place of files, and the file to write
-    /// down in what was found. Throws SystemError.
+    /// The first order: what to import, copies to see in the place of files, with where to hand in
+    /// the mount of those in pieces, and the file to write down in what was found. Throws
+    /// SystemError.
     void send_first(const ChildSpec& spec, const PreloadChoice& choice, const PackageCopies& copies,
                     int record);
     /// An order for a rank. Throws SystemError.

@@ -4,11 +4,13 @@
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
 #include "hand_over/data_link.hpp"
+#include "hand_over/mount_door.hpp"
 #include "hand_over/transfer.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -28,8 +30,10 @@ constexpr auto kWord = std::chrono::seconds(60);        // of the agent
 constexpr auto kStandstill = std::chrono::seconds(60);  // nothing comes: the agent is told
 constexpr auto kProgress = std::chrono::seconds(1);
 constexpr auto kHandshake = std::chrono::seconds(5);
-constexpr auto kIdle = std::chrono::seconds(120);  // then nobody needs us any more
+constexpr auto kIdle = std::chrono::seconds(120);       // then nobody needs us any more
+constexpr auto kFileAnswer = std::chrono::seconds(60);  // of the shared system, to a rank
 constexpr int kMostLinks = 64, kDeepest = 4;
+constexpr int kDoor = 3;  // descriptor of who mounts
 constexpr std::size_t kMostLine = 256U << 20;
 
 void say(const Json& json) {
@@ -68,8 +72,8 @@ Json hear(std::string& buffer) {
 /// Serves the nodes below.
 class Server {
 public:
-    Server(Transfer& transfer, LinkKey& key, UniqueFd listener)
-        : transfer_(transfer), key_(key), listener_(std::move(listener)) {}
+    Server(Transfer& transfer, PieceFiles& files, LinkKey& key, UniqueFd listener)
+        : transfer_(transfer), files_(files), key_(key), listener_(std::move(listener)) {}
 
     /// Does not return before nobody has connected, and no link was open, for a while.
     void run() {
@@ -78,7 +82,8 @@ public:
             pollfd waited{listener_.get(), POLLIN, 0};
             if (::poll(&waited, 1, std::min(deadline.poll_timeout_ms(), 1000)) > 0)
                 accept();
-            if (links_ > 0 || !transfer_.is_over())
+            // Files in pieces are there for the node's ranks until the agent ends us.
+            if (links_ > 0 || !transfer_.is_over() || !transfer_.stores().empty())
                 deadline = Deadline::after(kIdle);
         }
     }
@@ -93,7 +98,10 @@ private:
             try {
                 DataLink link =
                     DataLink::accept(key_, std::move(socket), Deadline::after(kHandshake));
-                serve_link(transfer_, link, kIdle);
+                serve_link(transfer_, link, kIdle,
+                           [this](std::size_t file, std::size_t piece, Transfer::Chunk& into) {
+                               return files_.fetch(file, piece, into);
+                           });
             } catch (const Error&) {
                 // It has what it wanted, or asks another node.
             }
@@ -102,21 +110,40 @@ private:
     }
 
     Transfer& transfer_;
+    PieceFiles& files_;
     LinkKey& key_;
     UniqueFd listener_;
     std::atomic<int> links_{0};
 };
 
+/// Path, and then offset and bytes of each part.
+FileUse use_in(const Json& json) {
+    FileUse use{json.at(0).get<std::string>(), {}};
+    for (std::size_t at = 1; at + 1 < json.size(); at += 2)
+        use.parts.push_back({json[at].get<std::int64_t>(), json[at + 1].get<std::int64_t>()});
+    return use;
+}
+
 void read_here(Transfer& transfer, const Json& order) {
     std::vector<std::string> paths;
-    for (const Json& file : order.at("files"))
-        paths.push_back(file.at(0).get<std::string>());
+    std::vector<FileUse> uses;
+    for (const Json& file : order.at("files")) {
+        uses.push_back(use_in(file));
+        paths.push_back(uses.back().path);
+    }
     const auto seen = look_at_all(paths);
+    const bool in_pieces = order.at("in_pieces").get<bool>();
     std::vector<SharedFile> files;
-    for (std::size_t at = 0; at < seen.size(); ++at)
-        if (seen[at] && is_worth_it(seen[at]->bytes, order["files"][at].at(1).get<std::int64_t>(),
-                                    order.at("nodes").get<int>()))
-            files.push_back(*seen[at]);
+    for (std::size_t at = 0; at < seen.size(); ++at) {
+        const std::int64_t used = used_bytes(uses[at].parts);
+        if (!seen[at] || used <= 0 || seen[at]->bytes <= 0)
+            continue;
+        if (!in_pieces && !is_worth_it(seen[at]->bytes, used, order.at("nodes").get<int>()))
+            continue;
+        files.push_back(*seen[at]);
+        if (in_pieces)
+            files.back().pieces = pieces_of(uses[at].parts, files.back().bytes);
+    }
     transfer.begin(std::move(files));
     read_source(transfer);
     transfer.finish("it was not read");
@@ -146,11 +173,15 @@ void tell_progress(const Transfer& transfer) {
 
 void tell_end(const Transfer& transfer) {
     const Transfer::Summary summary = transfer.summary();
-    Json copies = Json::array();
-    for (const Transfer::Copy& copy : summary.copies)
-        copies.push_back({copy.original, copy.path});
+    const auto as_pairs = [](const std::vector<Transfer::Copy>& copies) {
+        Json pairs = Json::array();
+        for (const Transfer::Copy& copy : copies)
+            pairs.push_back({copy.original, copy.path});
+        return pairs;
+    };
     say({{"done",
-          {{"copies", copies},
+          {{"copies", as_pairs(summary.copies)},
+           {"in_pieces", as_pairs(summary.in_pieces)},
            {"found_bytes", summary.found_bytes},
            {"come_bytes", summary.come_bytes},
            {"left_bytes", summary.left_bytes},
@@ -164,8 +195,18 @@ JobKey::Bytes key_in(const std::string& text) {
     return bytes;
 }
 
+/// A file in pieces takes three descriptors.
+void take_all_descriptors() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 void run() {
     std::string heard;
+    take_all_descriptors();
     const Json order = hear(heard);
     NodeCache cache(order.at("cache").get<std::string>(),
                     order.at("most_bytes").get<std::int64_t>());
@@ -177,11 +218,13 @@ void run() {
     LinkKey key(key_in(place.at("key").get<std::string>()));
     Transfer transfer(cache);
     tell_progress(transfer);
-    Server server(transfer, key, std::move(listener));
-    std::jthread serving([&] { server.run(); });
     std::vector<MoverAddress> above;
     for (const Json& node : place.at("above"))
         above.push_back({node.at(0).get<std::string>(), node.at(1).get<std::uint16_t>()});
+    PieceFiles files(transfer, key, above);
+    Server server(transfer, files, key, std::move(listener));
+    std::jthread serving([&] { server.run(); });
+    std::thread([&files] { MountDoor(UniqueFd(kDoor), files, kFileAnswer).serve(); }).detach();
     if (above.empty()) {
         read_here(transfer, order);
     } else {
