@@ -3,6 +3,7 @@
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
 #include "allocation/slurm_command.hpp"
+#include "allocation/time_left_query.hpp"
 #include "base/file_limit.hpp"
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
@@ -11,6 +12,7 @@
 #include "placement_watch/gpu_claims.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/node_loss.hpp"
+#include "plan/usable_gpus.hpp"
 #include "pmi/mpi_linkage.hpp"
 #include "python_module/plan_python_module.hpp"
 #include "python_start/plan_preload.hpp"
@@ -125,6 +127,38 @@ private:
     std::optional<SlurmCommand> question_;
 };
 
+// The time limit for whom it concerns: asked while the nodes meet, of slurmctld, whose word counts.
+class TimeLimitInquiry {
+public:
+    TimeLimitInquiry(const StartGate& gate, const Allocation& allocation,
+                     const EnvironmentMap& environment)
+        : gate_(gate), wanted_(gate.time_limit && allocation.node_rank == 0) {
+        const auto job = environment.find("SLURM_JOB_ID");
+        if (wanted_ && allocation.source == "slurm" && job != environment.end())
+            query_.emplace(job->second);
+    }
+    // The nodes have met: the others are to hear of it too.
+    void judge(asio::io_context& io, Joined& joined) {
+        if (!wanted_ || !joined.head)
+            return;
+        try {
+            if (query_)
+                query_->wait(Deadline::after(kLimitTime));
+            gate_.time_limit(query_ ? query_->time_limit() : std::string());
+        } catch (const Error& error) {
+            stay_out(io, joined, {exit_code_of(error), error.what(), error.hint()});
+            throw;
+        }
+    }
+
+private:
+    static constexpr auto kLimitTime = std::chrono::seconds(5);
+
+    const StartGate& gate_;
+    bool wanted_;
+    std::optional<TimeLeftQuery> query_;
+};
+
 struct Prepared {
     LaunchPlan plan;
     RunDirectory run_dir;
@@ -228,7 +262,7 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
-            bool drain) {
+            bool drain, const StartGate& gate) {
     JobOrigin origin;
     fill_standard_streams();
     const Allocation own = read_allocation(environment, hostname(), node_options(spec));
@@ -259,11 +293,18 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     std::optional<NodeLossInquiry> node_loss(std::in_place, spec, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
+    if (gate.size)
+        gate.size(shape.nodes,
+                  static_cast<int>(
+                      choose_usable_gpus(topology, allocation, spec.resources).positions.size()));
+    std::optional<TimeLimitInquiry> time_limit(std::in_place, gate, allocation, environment);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
     if (!joined.late)
         joined.roster.hold_back_all_but(
             nodes_at_start(spec, static_cast<int>(joined.roster.nodes.size())));
+    time_limit->judge(io, joined);
+    time_limit.reset();
     PreflightOutcome fitness = preflight(io, joined, spec, tasks, environment, keeper_gone.get());
     if (fitness.exit_code)
         return *fitness.exit_code;
