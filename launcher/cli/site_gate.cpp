@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -55,7 +56,10 @@ PolicyVerdict judge_plan(const JobSite& site, const LaunchPlan& plan,
                          const EnvironmentMap& environment) {
     const JobClaim asked = claim_of_spec(plan.spec, site.settings().action);
     const int nodes = plan.node_count + static_cast<int>(plan.spare_nodes.size());
-    return site.judge(claim_of_grant(asked, nodes, plan.gpu_count, environment));
+    int gpus = plan.gpu_count;
+    if (plan.saved_machine.empty())
+        gpus = std::max(gpus, granted_gpus(plan.spec, environment));
+    return site.judge(claim_of_grant(asked, nodes, gpus, environment));
 }
 
 std::string not_acted_on(const SiteRecord& record) {

@@ -189,9 +189,11 @@ std::string max_wall(const SlurmRole& role) { return or_none(role.minutes); }
 SlurmPolicyFiles render_slurm_policy(const std::vector<SlurmRole>& roles, const std::string& file,
                                      const std::string& contact) {
     SlurmPolicyFiles files;
-    files.commands = "#!/bin/sh\n" + header("#", file) +
-                     "# Run it as root or SlurmUser where sacctmgr reaches slurmdbd. It may be run "
-                     "again.\nset -eu\nhas() { [ -n \"$(sacctmgr -nP show \"$@\")\" ]; }\n";
+    files.commands =
+        "#!/bin/sh\n" + header("#", file) +
+        "# Run it as root or SlurmUser where sacctmgr reaches slurmdbd, once slurmctld "
+        "runs with the lines of\n# slurm.conf.lines: gres/gpu is known only then. It "
+        "may be run again.\nset -eu\nhas() { [ -n \"$(sacctmgr -nP show \"$@\")\" ]; }\n";
     for (const SlurmRole& role : roles)
         files.commands += commands_of(role);
     files.conf = header("#", file) +

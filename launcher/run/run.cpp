@@ -3,7 +3,6 @@
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
 #include "allocation/slurm_command.hpp"
-#include "allocation/time_left_query.hpp"
 #include "base/file_limit.hpp"
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
@@ -12,7 +11,6 @@
 #include "placement_watch/gpu_claims.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/node_loss.hpp"
-#include "plan/usable_gpus.hpp"
 #include "pmi/mpi_linkage.hpp"
 #include "python_module/plan_python_module.hpp"
 #include "python_start/plan_preload.hpp"
@@ -31,6 +29,7 @@
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
 #include "run/quick_check.hpp"
+#include "run/time_limit_inquiry.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
 #include "stdio/line_buffering.hpp"
@@ -125,38 +124,6 @@ private:
 
     const EnvironmentMap& environment_;
     std::optional<SlurmCommand> question_;
-};
-
-// The time limit for whom it concerns: asked while the nodes meet, of slurmctld, whose word counts.
-class TimeLimitInquiry {
-public:
-    TimeLimitInquiry(const StartGate& gate, const Allocation& allocation,
-                     const EnvironmentMap& environment)
-        : gate_(gate), wanted_(gate.time_limit && allocation.node_rank == 0) {
-        const auto job = environment.find("SLURM_JOB_ID");
-        if (wanted_ && allocation.source == "slurm" && job != environment.end())
-            query_.emplace(job->second);
-    }
-    // The nodes have met: the others are to hear of it too.
-    void judge(asio::io_context& io, Joined& joined) {
-        if (!wanted_ || !joined.head)
-            return;
-        try {
-            if (query_)
-                query_->wait(Deadline::after(kLimitTime));
-            gate_.time_limit(query_ ? query_->time_limit() : std::string());
-        } catch (const Error& error) {
-            stay_out(io, joined, {exit_code_of(error), error.what(), error.hint()});
-            throw;
-        }
-    }
-
-private:
-    static constexpr auto kLimitTime = std::chrono::seconds(5);
-
-    const StartGate& gate_;
-    bool wanted_;
-    std::optional<TimeLeftQuery> query_;
 };
 
 struct Prepared {
@@ -294,9 +261,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
     if (gate.size)
-        gate.size(shape.nodes,
-                  static_cast<int>(
-                      choose_usable_gpus(topology, allocation, spec.resources).positions.size()));
+        gate.size(shape.nodes, gpus_of_node(spec, allocation, topology));
     std::optional<TimeLimitInquiry> time_limit(std::in_place, gate, allocation, environment);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));

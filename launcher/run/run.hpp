@@ -1,8 +1,8 @@
 #pragma once
 #include "plan/launch_plan.hpp"
+#include "run/start_gate.hpp"
 #include "spec/job_spec.hpp"
 
-#include <functional>
 #include <string>
 
 namespace autolaunch::launcher {
@@ -14,15 +14,6 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment);
 /// The same for `spec.resources.nodes` machines like the one whose topology is saved in `file`.
 LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment,
                           const std::string& file);
-
-/// What others have to say of a job before it starts; the launch knows only that they may throw.
-struct StartGate {
-    /// Once the nodes and the GPUs of each are known, before the nodes meet; may be empty.
-    std::function<void(int nodes, int gpus_per_node)> size;
-    /// Once Slurm has said the job's time limit ("4:00:00", "UNLIMITED"; empty: it did not), on the
-    /// head; empty: nobody wants to know.
-    std::function<void(const std::string& time_limit)> time_limit;
-};
 
 /// `autolaunch run`, from a spec to an exit code. `environment` is the program's own; `version`
 /// goes into the banner; `drain` asks for a node to be drained where something of the job does not

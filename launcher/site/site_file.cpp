@@ -138,11 +138,10 @@ std::string read_all(int fd) {
 
 SiteSettings parse_site(const std::string& text, const std::string& path) {
     std::vector<SpecError> errors;
-    Value root = read_yaml(text, path, errors);
+    const Value root = read_yaml(text, path, errors);
     if (errors.empty() && !root.is_mapping() && !root.is_null())
         errors.push_back(
             error_at(root.at, "", "a mapping of sections is expected; found " + describe(root)));
-    mark_secrets(root);
     SiteSettings settings;
     if (errors.empty())
         settings = read_site_settings(root, SiteSource::administrator, errors);

@@ -153,6 +153,15 @@ void SettingsReader::read_key(const SiteKeyRule& rule, const Entry& entry,
     settings_.settings.push_back({&rule, entry.value});
 }
 
+// By what they look like alone: `authorization` sounds like a secret, and is none.
+void judge_secrets_anew(Value& value) {
+    value.secret = value.is_scalar() && mask_secrets(value.text) != value.text;
+    for (Value& item : value.items)
+        judge_secrets_anew(item);
+    for (Entry& entry : value.entries)
+        judge_secrets_anew(entry.value);
+}
+
 std::string list_text(const Value& value) {
     std::vector<std::string> words;
     for (const Value& item : value.items)
@@ -177,7 +186,9 @@ bool SiteSettings::has_roles() const {
 
 SiteSettings read_site_settings(const Value& root, SiteSource source,
                                 std::vector<SpecError>& errors) {
-    return SettingsReader(source, errors).read(root);
+    Value own = root;
+    judge_secrets_anew(own);
+    return SettingsReader(source, errors).read(own);
 }
 
 std::string site_value_text(const SiteSetting& setting) {

@@ -74,6 +74,8 @@ says 0 "not acted on   this version keeps no audit trail" "$AUTOLAUNCH" policy s
 json 'd["site"]["file"] == "/etc/autolaunch/site.yaml"'
 json '{k["enforced_by"] for k in d["site"]["keys"]} == {"Slurm", "the kernel", "autolaunch", "nobody"}'
 json 'all(k["file"] == "/etc/autolaunch/site.yaml" and k["line"] > 1 and k["why"] for k in d["site"]["keys"])'
+json '[k["value"] for k in d["site"]["keys"] if k["key"] == "authorization.rbac_enabled"] == ["true", "true"]'
+says 0 'authorization.rbac_enabled                        true ' "$AUTOLAUNCH" policy show
 line=$(grep -n 'max_gpus: 8' "$site" | cut -d: -f1)
 amy "$AUTOLAUNCH" plan --json -c job.yaml >out.log || failed "plan --json"
 json "[k for k in d['site']['keys'] if k['key'] == 'authorization.user_groups.engineers.max_gpus'][0]['line'] == $line"

@@ -326,6 +326,7 @@ TEST_CASE(
     CHECK(settings.settings.size() == site_keys().size());
     CHECK(place_of(settings.find("audit.enabled")->value.at) ==
           files.path("security.yaml") + ":40");
+    CHECK(value_of(settings, "authorization.rbac_enabled") == "true");
     // A section with a _target_ is the trainer's, as everywhere.
     const SpecResult theirs = load_text("audit: {_target_: pkg.Audit}");
     CHECK(theirs.site.entries.empty());
