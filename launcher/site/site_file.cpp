@@ -60,6 +60,7 @@ std::string remedy_for(const std::string& path) {
 struct SiteDoubt {
     std::string what, hint;  ///< both empty: none
     bool absent = false;
+    bool far_above = false;  ///< of a folder above the file's own
 };
 
 struct WalkedPath {
@@ -86,6 +87,7 @@ WalkedPath walk_to(const std::string& path) {
             walked.doubt = {std::move(doubt), S_ISLNK(status.st_mode)
                                                   ? "as root: put the file itself at " + path
                                                   : remedy_for(here)};
+            walked.doubt.far_above = i + 1 < names.size();
             return walked;
         }
         if (!folder) {
@@ -150,11 +152,21 @@ SiteSettings parse_site(const std::string& text, const std::string& path) {
     return settings;
 }
 
+// In a container / may be its user's, and there is no such file: nobody is kept from working there.
+// A file's own folder that is there, and a link to nowhere, are somebody's word.
+bool is_nothing_there(const std::string& path) {
+    const std::string folder = path.substr(0, path.rfind('/'));
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0 || errno != ENOENT)
+        return false;
+    return ::lstat(folder.c_str(), &status) != 0 || !S_ISLNK(status.st_mode);
+}
+
 }  // namespace
 
 std::optional<SiteSettings> read_site_file() {
     const WalkedPath walked = walk_to(kSiteFile);
-    if (walked.doubt.absent)
+    if (walked.doubt.absent || (walked.doubt.far_above && is_nothing_there(kSiteFile)))
         return std::nullopt;
     if (!walked.file)
         refuse_site(walked.doubt.what, walked.doubt.hint);

@@ -58,12 +58,18 @@ install_site small.yaml && chmod 700 /etc/autolaunch && refused "$site cannot be
 echo 'audit: {enabled: maybe}' >wrong.yaml && install_site wrong.yaml &&
     refused "$site:1:18: audit.enabled: expected true or false; found \"maybe\""
 printf '\377' >wrong.yaml && install_site wrong.yaml && refused "$site:1:1"
-# No variable and no namespace of a user's own shows another file.
-mkdir mine && cp small.yaml mine/site.yaml && chown -R 2001 mine
-if unshare -Ur true 2>/dev/null; then
-    cp "$samples/security.yaml" big.yaml && install_site big.yaml
+# In a namespace of a user's own nothing belongs to root that can be seen: a file does not count there, and none is none.
+if amy unshare -Ur true 2>/dev/null; then
     says 78 "belongs to user 65534, not to root" amy unshare -Ur "$AUTOLAUNCH" validate job.yaml
+    install_site small.yaml && rm "$site"
+    says 0 'job.yaml: valid' amy unshare -Ur "$AUTOLAUNCH" validate job.yaml
+    rmdir /etc/autolaunch
+    says 0 'job.yaml: valid' amy unshare -Ur "$AUTOLAUNCH" validate job.yaml
 fi
+# Absent is only what nobody has begun.
+install_site small.yaml && rm "$site" && chmod 777 /etc/autolaunch && refused "/etc/autolaunch may be written by others"
+rm -rf /etc/autolaunch && ln -s nowhere /etc/autolaunch && refused "/etc/autolaunch is a link"
+install_site small.yaml && rm "$site" && ln -s nowhere "$site" && refused "$site is a link"
 
 # ---- files as people have them, whole or as sections of a job ------------------------------------------------------
 { echo 'contact: ops@example.org' && cat "$samples/security.yaml" "$samples/monitoring.yaml"; } >both.yaml
@@ -75,7 +81,7 @@ json 'd["site"]["file"] == "/etc/autolaunch/site.yaml"'
 json '{k["enforced_by"] for k in d["site"]["keys"]} == {"Slurm", "the kernel", "autolaunch", "nobody"}'
 json 'all(k["file"] == "/etc/autolaunch/site.yaml" and k["line"] > 1 and k["why"] for k in d["site"]["keys"])'
 json '[k["value"] for k in d["site"]["keys"] if k["key"] == "authorization.rbac_enabled"] == ["true", "true"]'
-says 0 'authorization.rbac_enabled                        true ' "$AUTOLAUNCH" policy show
+says 0 'authorization.rbac_enabled                       true ' "$AUTOLAUNCH" policy show
 line=$(grep -n 'max_gpus: 8' "$site" | cut -d: -f1)
 amy "$AUTOLAUNCH" plan --json -c job.yaml >out.log || failed "plan --json"
 json "[k for k in d['site']['keys'] if k['key'] == 'authorization.user_groups.engineers.max_gpus'][0]['line'] == $line"
