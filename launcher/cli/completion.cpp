@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 12> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 13> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"validate", Command::validate},
@@ -24,6 +24,7 @@ constexpr std::array<std::pair<const char*, Command>, 12> kSubcommands = {{
     {"clean", Command::clean},
     {"drain", Command::drain},
     {"attach", Command::attach},
+    {"policy", Command::policy},
 }};
 
 std::string option_words(Command command) {

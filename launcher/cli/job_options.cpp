@@ -380,6 +380,7 @@ JobRequest job_request(const CommandLine& line,
             load_spec({line.spec_file, line.overrides, environment, request.spec, line.secrets});
         request.spec = std::move(read.spec);
         request.errors = std::move(read.errors);
+        request.site = std::move(read.site);
         if (!request.errors.empty())
             return request;
         request.spec.name = request.spec.slurm.job_name;

@@ -2,6 +2,7 @@
 #include "cli/options.hpp"
 #include "spec/job_spec.hpp"
 #include "spec/spec_error.hpp"
+#include "spec/value.hpp"
 
 #include <map>
 #include <string>
@@ -26,6 +27,7 @@ struct JobRequest {
     JobSpec spec;
     std::vector<SpecError> errors;  ///< of the spec; `spec` is whole only without them
     std::vector<std::string> notes;
+    Value site = {};  ///< SpecResult::site
 };
 /// Everything together: PET_* below the spec, the spec below the command line. Reads the spec's
 /// files.

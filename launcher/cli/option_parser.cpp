@@ -42,8 +42,8 @@ constexpr std::array<IdleOption, 5> kIdleFlags = {{
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach} "
-    "--help";
+    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
+    "policy} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -160,6 +160,19 @@ Words words_of(Command command) {
                     "job's code where it ends meanwhile, with 0 after Ctrl-C; 68 when nobody "
                     "answers; 77 with\nanother key than the job's.\n\n"
                     "Examples:\n  autolaunch attach\n  autolaunch attach runs/4711"};
+        case Command::policy:
+            return {
+                "Shows what the administrator's file (/etc/autolaunch/site.yaml) says and whether "
+                "it holds, writes\nits roles as limits of Slurm, and compares them with the "
+                "cluster. docs/site.md.",
+                "autolaunch policy show [--site FILE] [--json]\n"
+                "       autolaunch policy render slurm DIR [--site FILE]\n"
+                "       autolaunch policy diff [--site FILE] [--json]",
+                "FILE is a draft: no job goes by it. diff exits with 0 when the cluster has what "
+                "the file says, 1 when\nnot, 69 when Slurm does not answer; 66 where there is no "
+                "file, 78 where it does not count.\n\n"
+                "Examples:\n  autolaunch policy show\n  autolaunch policy render slurm limits\n"
+                "  autolaunch policy diff"};
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
@@ -234,7 +247,7 @@ void OptionParser::declare_all() {
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
-        command_ != Command::drain && command_ != Command::attach)
+        command_ != Command::drain && command_ != Command::attach && command_ != Command::policy)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -252,6 +265,8 @@ void OptionParser::declare_all() {
         add_clean_options();
     if (command_ == Command::drain || command_ == Command::attach)
         add_call_options();
+    if (command_ == Command::policy)
+        add_policy_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -561,6 +576,13 @@ void OptionParser::add_call_options() {
         .group("General");
 }
 
+void OptionParser::add_policy_options() {
+    flag("--json", json_, "show, diff: as JSON (docs/site.md)").group("General");
+    option("--site", policy_.site_file, "A draft, in place of /etc/autolaunch/site.yaml")
+        .type_name("FILE")
+        .group("General");
+}
+
 void OptionParser::add_clean_options() {
     flag("--json", json_, "What was found and ended as JSON").group("General");
     option("--job", job_id_, "Of this job alone: its id, as at its start")
@@ -652,6 +674,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.dry_run = dry_run_;
     into.drain = drain_;
     into.doctor = doctor_;
+    into.policy = policy_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
     if (!only_.empty())

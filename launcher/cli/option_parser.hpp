@@ -41,6 +41,7 @@ private:
     void add_report_options();
     void add_clean_options();
     void add_call_options();
+    void add_policy_options();
     OptionDeclaration& declare(const char* names, bool takes_value, const char* description,
                                OptionDeclaration::Tell tell) {
         return declared_.emplace_back(names, takes_value, description, std::move(tell));
@@ -80,6 +81,7 @@ private:
     std::string slurm_conf_;
     DoctorOptions doctor_;
     CheckpointRequest checkpoints_;
+    PolicyRequest policy_;
     std::string only_;        ///< of checkpoints
     std::string recipients_;  ///< of checkpoints
     std::string html_file_, job_id_, secret_file_;

@@ -19,7 +19,8 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"run", Command::run},       {"plan", Command::plan},   {"validate", Command::validate},
         {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
-        {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach}};
+        {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
+        {"policy", Command::policy}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -332,6 +333,38 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     return line;
 }
 
+/// `policy show`, `policy render slurm DIR` and `policy diff`, with options in any order.
+CommandLine parse_policy_line(std::vector<std::string> rest) {
+    CommandLine line;
+    line.command = Command::policy;
+    OptionParser parser(Command::policy);
+    auto [options, words] = take_apart(std::move(rest), parser);
+    parser.parse(options, line);
+    if (asks_about_us(parser, line))
+        return line;
+    line.policy.json = line.json;
+    const std::string word = words.empty() ? "" : words[0];
+    if (word == "render") {
+        if (words.size() != 3 || words[1] != "slurm")
+            throw UsageError("policy render needs to know for what, and a folder",
+                             "autolaunch policy render slurm DIR");
+        if (line.json)
+            throw UsageError("--json does not go with policy render", "it writes files");
+        line.policy.action = PolicyAction::render;
+        line.policy.folder = words[2];
+        return line;
+    }
+    if (word != "show" && word != "diff")
+        throw UsageError(
+            word.empty() ? "policy needs to know what to do" : word + ": policy cannot do that",
+            "one of show, render slurm DIR, diff");
+    if (words.size() > 1)
+        throw UsageError(words[1] + ": policy " + word + " takes options alone",
+                         "autolaunch policy " + word + " --site FILE");
+    line.policy.action = word == "show" ? PolicyAction::show : PolicyAction::diff;
+    return line;
+}
+
 /// `ckpt WORD` with paths and options in any order.
 CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
     CommandLine line;
@@ -366,6 +399,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     }
     if (line.command == Command::ckpt)
         return parse_checkpoint_line(std::move(rest));
+    if (line.command == Command::policy)
+        return parse_policy_line(std::move(rest));
     if (line.command == Command::report || line.command == Command::clean ||
         line.command == Command::drain || line.command == Command::attach)
         return parse_words_line(line.command, std::move(rest));

@@ -1,6 +1,7 @@
 #pragma once
 #include "checkpoints/checkpoint_command.hpp"
 #include "doctor/doctor_options.hpp"
+#include "policy/policy_command.hpp"
 #include "secrets/secrets.hpp"
 
 #include <map>
@@ -45,6 +46,7 @@ enum class Command {
     clean,
     drain,
     attach,
+    policy,
     completion,
     help,
     version
@@ -67,6 +69,7 @@ struct CommandLine {
     std::string topology_file;        ///< plan --topology FILE, topo FILE
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
+    PolicyRequest policy;
     bool svg = false;         ///< topo --svg
     bool markdown = false;    ///< schema --markdown, lint --rules --markdown
     bool rules = false;       ///< lint --rules

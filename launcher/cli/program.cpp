@@ -9,11 +9,13 @@
 #include "cli/completion.hpp"
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
+#include "cli/site_gate.hpp"
 #include "cli/version_text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint_files.hpp"
 #include "plan/launch_plan.hpp"
+#include "policy/job_site.hpp"
 #include "report/screen.hpp"
 #include "run/ask_job.hpp"
 #include "run/clean.hpp"
@@ -22,6 +24,7 @@
 #include "run/run_doctor.hpp"
 #include "run_report/report.hpp"
 #include "run_report/run_reader.hpp"
+#include "site/site_text.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
 #include "topology/load_capture.hpp"
@@ -34,6 +37,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <system_error>
 
@@ -88,14 +92,19 @@ int report_errors(const std::vector<SpecError>& errors, const Place& place) {
 }
 
 int validate(const CommandLine& line, const Place& place) {
-    const SpecResult result =
+    SpecResult result =
         load_spec({line.spec_file, line.overrides, place.environment, {}, line.secrets});
+    const JobSite site = JobSite::read(result.site, result.errors);
+    const auto record = site.record(JobSite::Slurm::ask);
+    const PolicyVerdict verdict = site.judge(claim_of_spec(result.spec, site.settings().action));
+    keep_verdict(verdict, *record);
     if (line.json)
-        place.screen.print_json(errors_json(line.spec_file, result.errors));
+        place.screen.print_json(with_site(errors_json(line.spec_file, result.errors), *record));
     if (!result.errors.empty())
         return line.json ? code_of(result.errors) : report_errors(result.errors, place);
     if (!line.json)
-        place.screen.print(line.spec_file + ": valid\n");
+        place.screen.print(line.spec_file + ": valid\n" + site_table(*record));
+    require_allowed(verdict);
     return exit_code::kSuccess;
 }
 
@@ -124,7 +133,9 @@ void complain_about(const Error& error, const Screen& screen) {
 // tried its own ways.
 void complain_of_node(const Error& error, const Environment& environment, const Screen& screen) {
     const int code = exit_code_of(error);
-    const bool do_not_meet = code == exit_code::kNoHost || code == exit_code::kNotPermitted;
+    const bool forbidden = dynamic_cast<const Forbidden*>(&error) != nullptr;
+    const bool do_not_meet =
+        code == exit_code::kNoHost || (code == exit_code::kNotPermitted && !forbidden);
     if (do_not_meet || !others_tell(environment))
         return complain_about(error, screen);
     const std::string hint = error.hint().substr(0, error.hint().find('\n'));
@@ -153,6 +164,8 @@ int run_lint(const CommandLine& line, const Place& place) {
 
 int run_checkpoints(const CommandLine& line, const Screen& screen) {
     try {
+        if (line.checkpoints.action == CheckpointAction::export_tensors)
+            require_action("export");
         const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
         for (const std::string& one : outcome.passed_over)
             complain("passed over " + one, screen);
@@ -200,24 +213,54 @@ int report_runs(const CommandLine& line, const Place& place) {
     return exit_code::kSuccess;
 }
 
+int run_policy(const CommandLine& line, const Screen& screen) {
+    const PolicyOutcome outcome = run_policy_command(line.policy);
+    for (const std::string& note : outcome.notes)
+        complain(note, screen);
+    if (line.json)
+        screen.print_json(outcome.text);
+    else
+        screen.print(outcome.text);
+    return outcome.exit_code;
+}
+
+int start_job(const CommandLine& line, const JobSite& site, const JobRequest& request,
+              const std::shared_ptr<SiteRecord>& record, const Place& place) {
+    if (const std::string keys = record ? not_acted_on(*record) : ""; !keys.empty())
+        complain_once(keys, place);
+    const StartGate gate =
+        gate_of(site, request.spec, record, place.environment,
+                [&place](const std::string& uncompared) { complain_once(uncompared, place); });
+    return run_job(request.spec, place.environment, build_info::kVersion, line.drain, gate);
+}
+
 int run_or_plan(const CommandLine& line, const Place& place) {
     const Environment& environment = place.environment;
-    const JobRequest request = job_request(line, environment);
+    JobRequest request = job_request(line, environment);
+    const JobSite site = JobSite::read(request.site, request.errors);
     if (!request.errors.empty())
         return report_errors(request.errors, place);
     for (const auto& note : request.notes)
         complain_once(note, place);
-    if (line.command == Command::run)
-        return run_job(request.spec, environment, build_info::kVersion, line.drain);
+    const bool starts = line.command == Command::run;
+    const auto record =
+        site.empty() ? nullptr : site.record(starts ? JobSite::Slurm::leave : JobSite::Slurm::ask);
+    request.spec.site = record;
+    if (starts)
+        return start_job(line, site, request, record, place);
     if (looks_like_stand_in(environment))
         return exit_code::kSuccess;  // the node's first task shows it
     const LaunchPlan plan = line.topology_file.empty()
                                 ? plan_here(request.spec, environment)
                                 : plan_elsewhere(request.spec, environment, line.topology_file);
+    const PolicyVerdict verdict = judge_plan(site, plan, environment);
+    if (record)
+        keep_verdict(verdict, *record);
     if (line.json)
         place.screen.print_json(plan_json(plan, line.secrets));
     else
         place.screen.print(plan_table(plan, line.secrets));
+    require_allowed(verdict);
     return exit_code::kSuccess;
 }
 
@@ -252,6 +295,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return run_checkpoints(line, screen);
         case Command::report:
             return report_runs(line, place);
+        case Command::policy:
+            return run_policy(line, screen);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:

@@ -26,8 +26,10 @@ inline constexpr int kRequeue =
     75;  // should be requeued: stopped, and able to go on from a checkpoint
 inline constexpr int kUnservedMpi = 76;  // ranks use MPI, and each is a job of its own
 inline constexpr int kNotPermitted =
-    77;  // no key to prove that the nodes are of one job, or it was refused
-inline constexpr int kUnfit = 78;  // a node is not fit for a job: doctor, or rendezvous.preflight
+    77;  // no key to prove that the nodes are of one job, or it was refused; or the roles of the
+         // administrator's file forbid it
+inline constexpr int kUnfit = 78;    // a node is not fit for a job: doctor, or rendezvous.preflight
+inline constexpr int kBadSite = 78;  // the administrator's file cannot be relied on
 inline constexpr int kHang =
     124;  // the job stood still for restart.hang_after, as timeout(1) has it
 inline constexpr int kCannotExecute = 126;  // the program was found but cannot be executed

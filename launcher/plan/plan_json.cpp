@@ -2,6 +2,7 @@
 #include "plan/launch_plan.hpp"
 #include "plan/store_exposure.hpp"
 #include "secrets/json_text.hpp"
+#include "site/site_text.hpp"
 #include "topology/path_class.hpp"
 
 #include <nlohmann/json.hpp>
@@ -175,6 +176,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
         });
         json.member("nccl", [&] { put_nccl(json, plan.nccl); });
         json.member("memory", [&] { json.put_tree(memory_json(plan.memory)); });
+        json.member("site", [&] { put_site(json, plan.spec.site.get()); });
         json.member("notes", plan.notes);
         json.member("warnings", plan.warnings);
     });

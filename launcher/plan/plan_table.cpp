@@ -5,6 +5,7 @@
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/hang_limit.hpp"
 #include "restart_policy/node_limits.hpp"
+#include "site/site_text.hpp"
 #include "topology/path_class.hpp"
 
 #include <fmt/format.h>
@@ -264,6 +265,8 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
         text += fmt::format("\nmemory of a rank before activations, {} on {} rank{}\n{}",
                             fsdp::name_of(plan.memory->options.strategy), plan.world_size,
                             plan.world_size == 1 ? "" : "s", memory_section(*plan.memory));
+    if (plan.spec.site)
+        text += "\nwhat the site says of this job\n" + site_table(*plan.spec.site);
     if (!plan.warnings.empty() || !plan.nccl.warnings.empty()) {
         text += "\nwarnings\n";
         for (const auto* list : {&plan.warnings, &plan.nccl.warnings})

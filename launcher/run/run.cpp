@@ -29,6 +29,7 @@
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
 #include "run/quick_check.hpp"
+#include "run/time_limit_inquiry.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
 #include "stdio/line_buffering.hpp"
@@ -228,7 +229,7 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
-            bool drain) {
+            bool drain, const StartGate& gate) {
     JobOrigin origin;
     fill_standard_streams();
     const Allocation own = read_allocation(environment, hostname(), node_options(spec));
@@ -259,11 +260,16 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     std::optional<NodeLossInquiry> node_loss(std::in_place, spec, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
+    if (gate.size)
+        gate.size(shape.nodes, gpus_of_node(spec, allocation, topology));
+    std::optional<TimeLimitInquiry> time_limit(std::in_place, gate, allocation, environment);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
     if (!joined.late)
         joined.roster.hold_back_all_but(
             nodes_at_start(spec, static_cast<int>(joined.roster.nodes.size())));
+    time_limit->judge(io, joined);
+    time_limit.reset();
     PreflightOutcome fitness = preflight(io, joined, spec, tasks, environment, keeper_gone.get());
     if (fitness.exit_code)
         return *fitness.exit_code;

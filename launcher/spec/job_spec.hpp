@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace autolaunch::launcher {
+
+struct SiteRecord;
 
 // What the user asked for: train.yaml, after includes, ${VAR} and command-line overrides. Plain
 // data; a field that was not given keeps the default shown here. One struct a section, named as the
@@ -234,6 +237,9 @@ struct JobSpec {
 
     /// What variables with secret names hold: masked in all that is shown or recorded.
     std::vector<std::string> secrets;
+
+    /// What the administrator's file says for this job (spec/site_record.hpp); may be null.
+    std::shared_ptr<const SiteRecord> site;
 
     /// JSON text of what the trainer reads untouched: model, dataloader, step_scheduler, optimizer,
     /// trainer.config, every other section with a _target_, and `distributed` and `checkpoint` as

@@ -11,6 +11,14 @@ namespace {
 #define FIELD(member) \
     [](JobSpec & spec) -> auto& { return spec.member; }
 
+constexpr std::string_view kAsSite =
+    "As in the administrator's file, which a job may tighten and never loosen (docs/site.md).";
+
+Key of_site(std::string_view name) { return {name, Form::of_site, std::monostate{}, "", kAsSite}; }
+Section section_of_site(std::string_view name) {
+    return {.name = name, .description = kAsSite, .of_site = true};
+}
+
 Section trainer_section() {
     return {"trainer",
             "The program that every rank runs.",
@@ -139,7 +147,10 @@ Section resource_section() {
           "rank: CPUs "
           "(\"0-7,64-71\"), "
           "NUMA nodes (numa:1) or cores (core:0-3).",
-          {"node", "exclusive", "socket", "core-complex", "none"}}}};
+          {"node", "exclusive", "socket", "core-complex", "none"}},
+         of_site("gpu_scheduling"),
+         of_site("memory_management"),
+         of_site("storage_management")}};
 }
 
 Section nccl_section() {
@@ -307,7 +318,11 @@ Section monitoring_section() {
          {"resource_tracking", Form::boolean, FIELD(monitoring.resource_tracking), "false",
           "Whether GPU and host use is recorded. Read, without effect in this version."},
          {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "60",
-          "Seconds between two looks at where the ranks run; the first comes after 5 s at most."}}};
+          "Seconds between two looks at where the ranks run; the first comes after 5 s at most."},
+         of_site("system_monitoring"),
+         of_site("job_monitoring"),
+         of_site("alerting"),
+         of_site("dashboards")}};
 }
 
 Section restart_section() {
@@ -470,6 +485,20 @@ std::vector<Section> make_sections() {
             monitoring_section(),
             restart_section(),
             logging_section(),
+            section_of_site("security"),
+            section_of_site("authentication"),
+            section_of_site("authorization"),
+            section_of_site("rbac"),
+            section_of_site("network_security"),
+            section_of_site("data_security"),
+            section_of_site("audit"),
+            section_of_site("gpu_scheduling"),
+            section_of_site("memory_management"),
+            section_of_site("storage_management"),
+            section_of_site("system_monitoring"),
+            section_of_site("job_monitoring"),
+            section_of_site("alerting"),
+            section_of_site("dashboards"),
             {"model", "The trainer's own.", true},
             {"dataloader", "The trainer's own.", true},
             {"step_scheduler", "The trainer's own.", true},
@@ -530,8 +559,7 @@ std::vector<std::string> section_names() {
 }
 
 std::span<const std::string_view> sections_to_come() {
-    static constexpr std::array<std::string_view, 5> kNames = {"security", "audit", "storage",
-                                                               "submit", "monitor"};
+    static constexpr std::array<std::string_view, 3> kNames = {"storage", "submit", "monitor"};
     return kNames;
 }
 
@@ -587,6 +615,8 @@ std::string expectation(const Key& key) {
         case Form::restart_map:
             return "a mapping of causes to {budget: 3, window: 3 per 6h, delay: 10s, backoff: 2, "
                    "action: restart, requeue or stop}";
+        case Form::of_site:
+            return "a mapping";
         case Form::free_form:
             return "anything";
     }

@@ -41,6 +41,7 @@ enum class Form {
     wrap_map,        ///< ranks to a command line
     hang_after,      ///< auto, off or a duration
     restart_map,     ///< causes to what follows from them
+    of_site,         ///< a mapping that launcher/site reads, as the administrator's file has it
     free_form        ///< the trainer's own
 };
 
@@ -73,6 +74,7 @@ struct Section {
     bool free_form = false;    ///< reaches the trainer untouched, has no keys of ours
     bool for_trainer = false;  ///< reaches the trainer as given, besides being read by us
     std::vector<Key> keys = {};
+    bool of_site = false;  ///< launcher/site reads it, as in the administrator's file
 
     const Key* find(std::string_view key) const;
     std::vector<std::string> key_names() const;

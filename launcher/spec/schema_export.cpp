@@ -157,6 +157,8 @@ Json form_schema(const Key& key) {
             return scalar_map("^(all|[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*)$");
         case Form::restart_map:
             return restart_map();
+        case Form::of_site:
+            return {{"type", "object"}};
         case Form::free_form:
             return Json::object();
     }
@@ -193,6 +195,8 @@ Json section_schema(const Section& section) {
     if (section.free_form)
         return schema;
     schema["type"] = {"object", "null"};
+    if (section.of_site)
+        return schema;
     Json names = Json::object();
     for (const auto& key : section.keys) {
         schema["properties"][std::string(key.name)] = key_schema(key);
@@ -244,7 +248,7 @@ std::string schema_markdown() {
     for (const auto& section : sections()) {
         text += "### `" + std::string(section.name) + "`\n\n" + std::string(section.description);
         text += section.free_form ? " Any content; it reaches the trainer untouched.\n\n" : "\n\n";
-        if (section.free_form)
+        if (section.free_form || section.of_site)
             continue;
         text += "| key | expects | default | meaning |\n|---|---|---|---|\n";
         for (const auto& key : section.keys) {

@@ -28,7 +28,7 @@ std::string unknown_key_advice(const Section& section, const std::string& key) {
 
 void read_section(const Section& section, const Value& value, JobSpec& spec,
                   std::vector<SpecError>& errors) {
-    if (section.free_form || value.is_null())
+    if (section.free_form || section.of_site || value.is_null())
         return;
     if (!value.is_mapping()) {
         errors.push_back(error_at(value.at, std::string(section.name),
@@ -41,6 +41,8 @@ void read_section(const Section& section, const Value& value, JobSpec& spec,
         const Key* key = section.find(entry.key);
         const std::string path = path_of(section.name, entry.key);
         const bool has_target = contains_target(entry.value);
+        if (key != nullptr && key->form == Form::of_site)
+            continue;
         if (key != nullptr && !has_target)
             read_field(*key, path, entry.value, spec, errors);
         else if (key == nullptr && !foreign && !has_target)
@@ -132,7 +134,34 @@ std::string trainer_config(const Value& root, std::vector<SpecError>& errors) {
     return config.dump();
 }
 
+/// The keys of one of our sections that are the site's.
+Value keys_of_site(const Section& section, const Value& value) {
+    Value part = value;
+    std::erase_if(part.entries, [&](const Entry& entry) {
+        const Key* key = section.find(entry.key);
+        return key == nullptr || key->form != Form::of_site || contains_target(entry.value);
+    });
+    return part;
+}
+
 }  // namespace
+
+Value site_sections(const Value& root) {
+    Value sections;
+    sections.kind = Value::Kind::mapping;
+    sections.at = root.at;
+    for (const Entry& entry : root.entries) {
+        const Section* section = find_section(entry.key);
+        if (section == nullptr || contains_target(entry.value))
+            continue;
+        Entry kept = entry;
+        if (!section->of_site)
+            kept.value = keys_of_site(*section, entry.value);
+        if (section->of_site || !kept.value.entries.empty())
+            sections.entries.push_back(std::move(kept));
+    }
+    return sections;
+}
 
 void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& errors) {
     if (!root.is_mapping())

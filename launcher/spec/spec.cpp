@@ -16,10 +16,12 @@ namespace {
 constexpr std::size_t kMaxErrors = 1000;  // nobody reads more
 
 /// ${…} that cannot name a variable is an error in our keys, and left alone in what is the
-/// trainer's.
+/// trainer's. In the site's nothing is replaced: no limit comes from a variable.
 void interpolate_sections(Value& root, Variables& variables, std::vector<SpecError>& errors) {
     for (auto& entry : root.entries) {
         const Section* section = find_section(entry.key);
+        if (section != nullptr && section->of_site && !contains_target(entry.value))
+            continue;
         const bool foreign =
             section == nullptr || section->free_form || entry.value.find("_target_") != nullptr;
         if (foreign || !entry.value.is_mapping()) {
@@ -28,6 +30,8 @@ void interpolate_sections(Value& root, Variables& variables, std::vector<SpecErr
         }
         for (auto& inner : entry.value.entries) {
             const Key* key = section->find(inner.key);
+            if (key != nullptr && key->form == Form::of_site)
+                continue;
             const bool free_form =
                 (key != nullptr && key->form == Form::free_form) || contains_target(inner.value);
             interpolate(inner.value, variables, free_form, entry.key + '.' + inner.key, errors);
@@ -74,7 +78,7 @@ void order(std::vector<SpecError>& errors) {
 }  // namespace
 
 SpecResult load_spec(const SpecRequest& request) {
-    SpecResult result{request.base, {}};
+    SpecResult result{request.base, {}, {}};
     result.spec.spec_file = request.file;
     Variables variables = {.environment = request.environment, .secrets = request.secrets};
     Value root = read_with_includes(request.file, request.text, variables, result.errors,
@@ -91,6 +95,7 @@ SpecResult load_spec(const SpecRequest& request) {
             mark_secrets(root);
         check_module(root, result.errors);
         read_sections(root, result.spec, result.errors);
+        result.site = site_sections(root);
     }
     order(result.errors);
     return result;

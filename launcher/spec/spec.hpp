@@ -2,6 +2,7 @@
 #include "secrets/secrets.hpp"
 #include "spec/job_spec.hpp"
 #include "spec/spec_error.hpp"
+#include "spec/value.hpp"
 
 #include <map>
 #include <optional>
@@ -23,6 +24,7 @@ struct SpecRequest {
 struct SpecResult {
     JobSpec spec;                   ///< complete only without errors
     std::vector<SpecError> errors;  ///< all that are wrong, by file and position
+    Value site = {};                ///< the sections that launcher/site reads, as written
 };
 
 /// Reads a spec: the file, what it includes, overrides, then ${VAR}, then the sections. Reads files

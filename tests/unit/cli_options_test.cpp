@@ -360,3 +360,23 @@ TEST_CASE("a debugged rank has the screen for itself") {
     CHECK(usage_error_of({"--debug-rank", "one", "x"}) ==
           "--debug-rank one: expected a rank, a whole number >= 0");
 }
+
+TEST_CASE("policy has three words, and options in any place") {
+    const CommandLine render = parse({"policy", "--site", "draft.yaml", "render", "slurm", "out"});
+    CHECK(render.command == Command::policy);
+    CHECK(render.policy.action == PolicyAction::render);
+    CHECK(render.policy.folder == "out");
+    CHECK(render.policy.site_file == "draft.yaml");
+    CHECK(parse({"policy", "show", "--json"}).policy.json);
+    CHECK(parse({"policy", "diff", "--site=draft.yaml"}).policy.action == PolicyAction::diff);
+    CHECK(parse({"policy", "--help"}).command == Command::help);
+    CHECK(contains(usage_error_of({"policy"}), "policy needs to know what to do"));
+    CHECK(contains(usage_error_of({"policy", "load"}), "load: policy cannot do that"));
+    CHECK(contains(usage_error_of({"policy", "render"}), "autolaunch policy render slurm DIR"));
+    CHECK(contains(usage_error_of({"policy", "render", "pbs", "out"}), "render slurm DIR"));
+    CHECK(contains(usage_error_of({"policy", "render", "slurm", "out", "--json"}), "writes files"));
+    CHECK(contains(usage_error_of({"policy", "show", "x"}), "x: policy show takes options alone"));
+    // There is no way to name another file for a job.
+    CHECK(contains(usage_error_of({"--site", "mine.yaml", "x"}), "--site"));
+    CHECK(contains(usage_error_of({"plan", "--site", "mine.yaml", "x"}), "--site"));
+}

@@ -2,6 +2,7 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "site/site_keys.hpp"
 #include "spec/schema.hpp"
 
 #include <doctest/doctest.h>
@@ -112,8 +113,10 @@ TEST_CASE("messages name keys that are there") {
     for (const auto& section : sections()) {
         if (section.free_form)  // with keys of the trainer's
             trainers.emplace(section.name);
-        else
+        else if (!section.of_site)  // whose keys are in another table
             section_names.emplace(section.name);
+        for (const auto& name : site_names_below(section.name))
+            known.insert(std::string(section.name) + "." + name);
         for (const auto& key : section.keys) {
             known.insert(std::string(section.name) + "." + std::string(key.name));
             key_names.emplace(key.name);

@@ -192,7 +192,8 @@ TEST_CASE(
               "t.yaml:7:3: resource_management.colour: unknown key; resource_management has nodes, "
               "grow, "
               "gpus_per_node, "
-              "ranks_per_node, memory_per_gpu, cpu_cores_per_gpu, binding",
+              "ranks_per_node, memory_per_gpu, cpu_cores_per_gpu, binding, gpu_scheduling, "
+              "memory_management, storage_management",
               "t.yaml:8:1: resource_managment: unknown section; did you mean "
               "\"resource_management\"? (the trainer's own "
               "settings belong in trainer.config, or in a section with a _target_)",
@@ -278,10 +279,10 @@ TEST_CASE("a duration has its least value") {
 }
 
 TEST_CASE("sections of later versions are named as not yet supported") {
-    const auto lines = lines_of(load_text("security: {mtls: true}\naudit: {log: x}\n"));
+    const auto lines = lines_of(load_text("storage: {tier: x}\nsubmit: {}\n"));
     REQUIRE(lines.size() == 2);
-    CHECK(contains(lines[0], "t.yaml:1:1: security: this section is not yet supported"));
-    CHECK(contains(lines[1], "t.yaml:2:1: audit: this section is not yet supported"));
+    CHECK(contains(lines[0], "t.yaml:1:1: storage: this section is not yet supported"));
+    CHECK(contains(lines[1], "t.yaml:2:1: submit: this section is not yet supported"));
 }
 
 TEST_CASE("what is the trainer's reaches it untouched, with its types") {

@@ -1,0 +1,84 @@
+#include "cli/site_gate.hpp"
+
+#include "base/text.hpp"
+#include "secrets/json_text.hpp"
+#include "site/site_checks.hpp"
+#include "site/site_text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+// What is known of the job so far, from gate to gate.
+struct GateState {
+    JobClaim claim;
+    std::shared_ptr<SiteRecord> record;
+    std::function<void(const std::string&)> tell;
+};
+
+void judge_so_far(const JobSite& site, GateState& state, bool last) {
+    const PolicyVerdict verdict = site.judge(state.claim);
+    keep_verdict(verdict, *state.record);
+    require_allowed(verdict);
+    for (const std::string& line : verdict.uncompared)
+        if (last)
+            state.tell(line);
+}
+
+}  // namespace
+
+StartGate gate_of(const JobSite& site, const JobSpec& spec, std::shared_ptr<SiteRecord> record,
+                  const EnvironmentMap& environment, std::function<void(const std::string&)> tell) {
+    if (!site.has_roles())
+        return {};
+    const auto state = std::make_shared<GateState>(
+        GateState{claim_of_spec(spec, site.settings().action), std::move(record), std::move(tell)});
+    set_time(state->claim, "");  // what Slurm has granted counts
+    StartGate gate;
+    gate.size = [&site, state, environment](int nodes, int gpus_per_node) {
+        state->claim = claim_of_grant(state->claim, nodes, gpus_per_node, environment);
+        judge_so_far(site, *state, !site.limits_time());
+    };
+    if (site.limits_time())
+        gate.time_limit = [&site, state](const std::string& limit) {
+            set_time(state->claim, limit);
+            judge_so_far(site, *state, true);
+        };
+    return gate;
+}
+
+PolicyVerdict judge_plan(const JobSite& site, const LaunchPlan& plan,
+                         const EnvironmentMap& environment) {
+    const JobClaim asked = claim_of_spec(plan.spec, site.settings().action);
+    const int nodes = plan.node_count + static_cast<int>(plan.spare_nodes.size());
+    int gpus = plan.gpu_count;
+    if (plan.saved_machine.empty())
+        gpus = std::max(gpus, granted_gpus(plan.spec, environment));
+    return site.judge(claim_of_grant(asked, nodes, gpus, environment));
+}
+
+std::string not_acted_on(const SiteRecord& record) {
+    std::vector<std::string> names;
+    for (const SiteKey& key : record.keys)
+        if (key.state == kNotActedOn && key.file != record.file)
+            names.push_back(key.key);
+    if (names.empty())
+        return {};
+    return "this version does not act on " + join(names, ", ") +
+           " (autolaunch plan says who could)";
+}
+
+std::string with_site(const std::string& text, const SiteRecord& record) {
+    JsonText site(Secrets::mask, {});
+    put_site(site, &record);
+    auto document = nlohmann::ordered_json::parse(text);
+    document["site"] = nlohmann::ordered_json::parse(site.text());
+    return document.dump(2) + "\n";
+}
+
+}  // namespace autolaunch::launcher

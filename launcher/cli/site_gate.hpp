@@ -1,0 +1,30 @@
+#pragma once
+#include "allocation/allocation.hpp"
+#include "plan/launch_plan.hpp"
+#include "policy/job_site.hpp"
+#include "run/run.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// What the administrator's file has to say of this job when it starts: as plain words in
+/// `record`, which plan.json shows, and as a gate that throws Forbidden. `tell` gets a line for
+/// each limit that could not be compared. The gate refers to `site`.
+StartGate gate_of(const JobSite& site, const JobSpec& spec, std::shared_ptr<SiteRecord> record,
+                  const EnvironmentMap& environment, std::function<void(const std::string&)> tell);
+
+/// The same of a plan: the nodes and GPUs that it has, the time limit that the spec has.
+PolicyVerdict judge_plan(const JobSite& site, const LaunchPlan& plan,
+                         const EnvironmentMap& environment);
+
+/// One line that names the keys of the job's own files which this version does not act on; empty:
+/// there are none.
+std::string not_acted_on(const SiteRecord& record);
+
+/// `text`, which is validate's JSON, with the record as its `site`.
+std::string with_site(const std::string& text, const SiteRecord& record);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,151 @@
+#include "policy/policy_command.hpp"
+
+#include "base/deadline.hpp"
+#include "base/file_system.hpp"
+#include "base/owned_folder.hpp"
+#include "base/refuse.hpp"
+#include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "policy/policy_diff.hpp"
+#include "policy/user_groups.hpp"
+#include "secrets/json_text.hpp"
+#include "site/site_checks.hpp"
+#include "site/site_facts.hpp"
+#include "site/site_file.hpp"
+#include "site/site_text.hpp"
+
+#include <chrono>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr auto kPolicyTime = std::chrono::seconds(30);
+constexpr int kPolicyFormat = 1;
+constexpr mode_t kScriptMode = 0750;
+
+struct PolicySource {
+    std::string file;
+    SiteSettings settings;
+};
+
+PolicySource read_source(const PolicyRequest& request, std::vector<std::string>& notes) {
+    if (request.site_file.empty()) {
+        auto site = read_site_file();
+        if (!site)
+            throw ExitError(exit_code::kNoInput, ErrorCode::invalid_argument,
+                            std::string("there is no ") + kSiteFile,
+                            "write it (docs/site.md), or name a draft with --site FILE");
+        return {kSiteFile, std::move(*site)};
+    }
+    const std::string doubt = why_not_roots_own(absolute_path(request.site_file));
+    if (!doubt.empty())
+        notes.push_back("a draft: where it is, it would not count: " + doubt);
+    return {request.site_file, read_site_draft(request.site_file)};
+}
+
+std::vector<SlurmRole> roles_to_write(const PolicySource& source) {
+    if (!source.settings.has_roles() || source.settings.roles.empty())
+        refuse(source.file + " has no roles",
+               "authorization: {rbac_enabled: true, user_groups: [...]} (docs/site.md)");
+    return slurm_roles(source.settings, group_members);
+}
+
+void note_listing(const std::vector<SlurmRole>& roles, std::vector<std::string>& notes) {
+    for (const SlurmRole& role : roles)
+        if (!group_exists(role.name))
+            notes.push_back("the role " + role.name + " (" + role.place +
+                            ") is nobody's: this system has no such group");
+        else if (role.members.empty())
+            notes.push_back("nobody is listed in the group " + role.name +
+                            ": its associations are not written and not compared");
+}
+
+PolicyOutcome show(const PolicySource& source, bool json, std::vector<std::string> notes) {
+    SiteFacts facts = read_node_facts();
+    ask_slurm(facts, Deadline::after(kPolicyTime));
+    SiteRecord record{source.file, check_site(source.settings, facts), {}, std::move(notes)};
+    for (const SiteRole& role : source.settings.roles)
+        if (!group_exists(role.name))
+            record.notes.push_back("the role " + role.name + " (" + place_of(role.at) +
+                                   ") is nobody's: this system has no such group");
+    if (!json)
+        return {source.file + "\n" + site_table(record), {}, exit_code::kSuccess};
+    JsonText text(Secrets::mask, {});
+    text.object([&] {
+        text.member("format", kPolicyFormat);
+        text.member("site", [&] { put_site(text, &record); });
+    });
+    return {text.text() + "\n", {}, exit_code::kSuccess};
+}
+
+PolicyOutcome render(const PolicySource& source, const std::string& folder,
+                     std::vector<std::string> notes) {
+    const std::vector<SlurmRole> roles = roles_to_write(source);
+    note_listing(roles, notes);
+    const SlurmPolicyFiles files = render_slurm_policy(roles, source.file, source.settings.contact);
+    const OwnedFolder place = OwnedFolder::make(folder);
+    place.replace("sacctmgr.sh", files.commands, kScriptMode);
+    place.replace("slurm.conf.lines", files.conf);
+    place.replace("job_submit.lua", files.lua);
+    return {folder + "/sacctmgr.sh: QoS, accounts and associations of " +
+                std::to_string(roles.size()) + " roles\n" + folder +
+                "/slurm.conf.lines: what slurm.conf needs for them\n" + folder +
+                "/job_submit.lua: a refusal at submission, in words\n",
+            std::move(notes), exit_code::kSuccess};
+}
+
+std::string differences_text(const std::vector<PolicyDifference>& differences) {
+    std::string text;
+    for (const PolicyDifference& one : differences)
+        text += one.what + ": the file says " + one.file + ", the cluster has " + one.cluster +
+                "\n    " + one.fix + "\n";
+    return text.empty() ? "the cluster has what the file says\n" : text;
+}
+
+std::string differences_json(const std::vector<PolicyDifference>& differences,
+                             const std::string& file) {
+    JsonText json(Secrets::mask, {});
+    json.object([&] {
+        json.member("format", kPolicyFormat);
+        json.member("file", file);
+        json.member("differences", [&] {
+            json.array(differences, [&](const PolicyDifference& one) {
+                json.object([&] {
+                    json.member("what", one.what);
+                    json.member("file", one.file);
+                    json.member("cluster", one.cluster);
+                    json.member("fix", one.fix);
+                });
+            });
+        });
+    });
+    return json.text() + "\n";
+}
+
+PolicyOutcome compare(const PolicySource& source, bool json, std::vector<std::string> notes) {
+    const std::vector<SlurmRole> roles = roles_to_write(source);
+    note_listing(roles, notes);
+    const auto differences =
+        compare_policy(roles, read_live_slurm(roles, Deadline::after(kPolicyTime)));
+    return {json ? differences_json(differences, source.file) : differences_text(differences),
+            std::move(notes), differences.empty() ? exit_code::kSuccess : exit_code::kFindings};
+}
+
+}  // namespace
+
+PolicyOutcome run_policy_command(const PolicyRequest& request) {
+    std::vector<std::string> notes;
+    const PolicySource source = read_source(request, notes);
+    switch (request.action) {
+        case PolicyAction::show:
+            return show(source, request.json, std::move(notes));
+        case PolicyAction::render:
+            return render(source, request.folder, std::move(notes));
+        case PolicyAction::diff:
+            return compare(source, request.json, std::move(notes));
+    }
+    return {};
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,113 @@
+#include "policy/user_groups.hpp"
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <optional>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::size_t kFirstBuffer = 4096, kLargestBuffer = std::size_t{16} << 20;
+
+// `ask` is one of the _r functions: ERANGE asks for more room. False: there is none, or no answer.
+template <class Record>
+bool ask_database(auto ask, Record& record, std::vector<char>& buffer) {
+    for (buffer.resize(kFirstBuffer); buffer.size() <= kLargestBuffer;
+         buffer.resize(buffer.size() * 2)) {
+        Record* found = nullptr;
+        const int error = ask(&record, buffer.data(), buffer.size(), &found);
+        if (error == EINTR)
+            continue;
+        if (error != ERANGE)
+            return error == 0 && found != nullptr;
+    }
+    return false;
+}
+
+std::string group_name(gid_t gid) {
+    struct group record {};
+    std::vector<char> buffer;
+    const auto ask = [gid](auto... rest) { return ::getgrgid_r(gid, rest...); };
+    return ask_database(ask, record, buffer) ? std::string(record.gr_name) : std::to_string(gid);
+}
+
+bool find_group(const std::string& name, struct group& record, std::vector<char>& buffer) {
+    const auto ask = [&name](auto... rest) { return ::getgrnam_r(name.c_str(), rest...); };
+    return ask_database(ask, record, buffer);
+}
+
+std::vector<gid_t> groups_of(const char* name, gid_t primary) {
+    constexpr int kMostGroups = 65536;
+    for (int room = 64; room <= kMostGroups; room *= 4) {
+        std::vector<gid_t> groups(static_cast<std::size_t>(room));
+        int count = room;
+        if (::getgrouplist(name, primary, groups.data(), &count) >= 0) {
+            groups.resize(static_cast<std::size_t>(count));
+            return groups;
+        }
+    }
+    return {primary};
+}
+
+// Of a user that no database knows: what the process was given.
+std::vector<gid_t> groups_of_process() {
+    std::vector<gid_t> groups = {::getgid()};
+    const int count = ::getgroups(0, nullptr);
+    if (count <= 0)
+        return groups;
+    groups.resize(static_cast<std::size_t>(count) + 1);
+    const int got = ::getgroups(count, groups.data() + 1);
+    groups.resize(static_cast<std::size_t>(std::max(got, 0)) + 1);
+    return groups;
+}
+
+}  // namespace
+
+JobUser read_job_user() {
+    JobUser user;
+    user.uid = ::getuid();
+    struct passwd record {};
+    std::vector<char> buffer;
+    const auto ask = [&user](auto... rest) { return ::getpwuid_r(user.uid, rest...); };
+    user.known = ask_database(ask, record, buffer);
+    user.name = user.known ? std::string(record.pw_name) : "user " + std::to_string(user.uid);
+    for (const gid_t gid :
+         user.known ? groups_of(record.pw_name, record.pw_gid) : groups_of_process()) {
+        std::string name = group_name(gid);
+        if (std::find(user.groups.begin(), user.groups.end(), name) == user.groups.end())
+            user.groups.push_back(std::move(name));
+    }
+    return user;
+}
+
+bool group_exists(const std::string& name) {
+    struct group record {};
+    std::vector<char> buffer;
+    return find_group(name, record, buffer);
+}
+
+std::vector<std::string> group_members(const std::string& name) {
+    struct group record {};
+    std::vector<char> buffer;
+    std::vector<std::string> members;
+    if (!find_group(name, record, buffer))
+        return members;
+    for (char** member = record.gr_mem; member != nullptr && *member != nullptr; ++member)
+        members.emplace_back(*member);
+    ::setpwent();
+    while (const struct passwd* user = ::getpwent())
+        if (user->pw_gid == record.gr_gid)
+            members.emplace_back(user->pw_name);
+    ::endpwent();
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    return members;
+}
+
+}  // namespace autolaunch::launcher

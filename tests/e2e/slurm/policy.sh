@@ -1,0 +1,179 @@
+# The roles of the administrator's file as limits of a real Slurm: slurmdbd on MariaDB takes what `autolaunch policy render
+# slurm` writes, slurmctld holds jobs back by it, and `policy diff` finds what somebody has changed since.
+. "$(dirname "$0")/lib.sh"
+
+for program in slurmdbd mariadbd mariadb-install-db; do
+    command -v "$program" >/dev/null || [ -x "/usr/sbin/$program" ] ||
+        skip "no $program: apt-get install slurmdbd slurm-wlm-mysql-plugin mariadb-server"
+done
+find /usr/lib -name accounting_storage_mysql.so | grep -q . || skip "no accounting_storage_mysql.so: apt-get install slurm-wlm-mysql-plugin"
+for_all_users
+export PATH=$work/programs:$PATH
+start_cluster 2
+site=/etc/autolaunch/site.yaml
+
+# ---- users, the administrator's file and slurmdbd, in the hosts' own /etc ------------------------------------------
+cat >site.yaml <<'END'
+contact: ops@example.org
+security:
+  authorization:
+    rbac_enabled: true
+    user_groups:
+      - {name: Engineers, permissions: [train, checkpoint], resource_limits: {max_gpus: 4, max_memory: 64GB, max_time: 2h}}
+      - {name: students, resource_limits: {max_gpus: 1, max_time: 10m}}
+END
+cat >own_etc.sh <<'END'
+set -e
+mkdir -p /run/etc && cp -a "$1/etc" /run/etc/new && mkdir /run/etc/was && mount --rbind /etc /run/etc/was
+mount --bind /run/etc/new /etc
+for kept in slurm hosts hostname resolv.conf; do
+    [ -e "/etc/$kept" ] || { [ "$kept" = slurm ] && mkdir /etc/slurm || : >"/etc/$kept"; }
+    [ -L "/etc/$kept" ] || mount --bind "/run/etc/was/$kept" "/etc/$kept"
+done
+END
+mkdir etc && tar -C /etc --exclude=./slurm -cf - . | tar -C etc -xf - || fail "no copy of /etc"
+printf '%s\n' amy:x:2001:2001::/:/bin/sh ben:x:2002:2002::/:/bin/sh eve:x:2005:2005::/:/bin/sh >>etc/passwd
+printf '%s\n' amy:x:2001: ben:x:2002: eve:x:2005: Engineers:x:3001:amy students:x:3002:ben >>etc/group
+install -d -m 755 etc/autolaunch && install -m 644 site.yaml etc/autolaunch/site.yaml
+all_hosts bash "$work/own_etc.sh" "$work" || fail "the hosts have no /etc of their own"
+# as USER COMMAND...: on the head, as that user logs in
+as() { login setpriv --reuid "$1" --regid "$1" --init-groups env HOME=/ "${@:2}"; }
+answers() { login sacctmgr -nP show cluster format=cluster >/dev/null 2>&1; }
+daemon() { # NAME COMMAND...: one more of the head's; no test's process is left behind by it
+    "$cluster" on head bash -c 'echo $$ >>/run/daemons; exec setsid "$@" </dev/null >"$0" 2>&1' "$work/$1.daemon" "${@:2}" &
+}
+start_accounting() {
+    mariadb-install-db --no-defaults --datadir="$work/db" --user=root --auth-root-authentication-method=normal --skip-test-db >db.log 2>&1 || fail "no database"
+    daemon mariadbd mariadbd --no-defaults --user=root --datadir="$work/db" --socket=/run/db.sock --port=13306 \
+        --bind-address=127.0.0.1 --pid-file=/run/db.pid --innodb-flush-log-at-trx-commit=0
+    eventually "MariaDB" login mariadb --no-defaults -S /run/db.sock -e \
+        "create database if not exists acct; grant all on acct.* to 'slurm'@'127.0.0.1' identified by 'x'; grant all on acct.* to 'slurm'@'localhost' identified by 'x'" >/dev/null 2>&1
+    "$cluster" on head bash -c 'umask 077; printf "%s\n" AuthType=auth/munge AuthInfo=socket=/run/munge/slurm.socket DbdHost=head \
+        SlurmUser=root StorageType=accounting_storage/mysql StorageHost=127.0.0.1 StoragePort=13306 StorageUser=slurm StoragePass=x \
+        StorageLoc=acct PidFile=/run/slurmdbd.pid LogFile=/etc/slurm/log/slurmdbd >/etc/slurm/slurmdbd.conf' || fail "no slurmdbd.conf"
+    daemon slurmdbd slurmdbd -D
+}
+add_to_conf() { "$cluster" on head bash -c 'cat >>/etc/slurm/slurm.conf' || fail "slurm.conf"; }
+slurmctld_answers() { login scontrol ping 2>/dev/null | grep -q UP; }
+restart_slurmctld() {
+    "$cluster" restart head || fail "slurmctld does not restart"
+    eventually "slurmctld" slurmctld_answers
+    eventually "all nodes" nodes_idle
+}
+nodes_idle() { [ "$(login sinfo -h -N -p main -t idle --responding -o %N | wc -l)" = 2 ]; }
+
+# slurmctld does not start without a slurmdbd that it has never met.
+start_accounting
+printf '%s\n' AccountingStorageHost=head AccountingStorageType=accounting_storage/slurmdbd | add_to_conf
+eventually "slurmdbd" answers
+login sacctmgr -nP show cluster format=cluster | grep -qx test || login sacctmgr -i add cluster test >/dev/null || fail "no cluster in slurmdbd"
+restart_slurmctld
+
+# policy EXPECTED_CODE ARGUMENTS...: as root on the head; what it said is in out.log
+policy() {
+    local expected=$1 code=0
+    shift
+    login autolaunch policy "$@" >out.log 2>&1 || code=$?
+    expect "exit code of policy $*: $(cat out.log)" "$expected" "$code"
+}
+reason_is() { [ "$(login squeue -h -j "$1" -o %r)" = "$2" ]; } # JOB REASON
+sleeper() { # USER OPTIONS...: submits a job that sleeps; sets `job`
+    job=$(as "$1" sbatch --mem=1G --parsable -o /dev/null "${@:2}" --wrap 'exec sleep 60' 2>err.log)
+}
+is_running() { [ "$(job_field "$1" JobState)" = RUNNING ]; }
+
+test_before_it_is_loaded() {
+    policy 1 diff
+    contains "what is missing" out.log "whether slurmctld applies limits"
+    contains "what is missing" out.log "AccountingStorageEnforce=associations,limits,qos"
+    contains "what is missing" out.log "the QoS of engineers: the file says a role ($site:6), the cluster has no QoS of that name"
+    policy 0 show
+    contains "who enforces" out.log "AccountingStorageEnforce is none: slurm.conf needs"
+}
+
+test_rendered_and_loaded() {
+    policy 0 render slurm "$work/limits"
+    add_to_conf <../limits/slurm.conf.lines
+    "$cluster" on head cp "$work/limits/job_submit.lua" /etc/slurm/job_submit.lua || fail "job_submit.lua"
+    restart_slurmctld
+    login sh "$work/limits/sacctmgr.sh" >load.log 2>&1 || fail "sacctmgr.sh fails: $(cat load.log)"
+    login sh "$work/limits/sacctmgr.sh" >again.log 2>&1 || fail "sacctmgr.sh fails the second time: $(cat again.log)"
+    policy 0 diff
+    contains "equal" out.log "the cluster has what the file says"
+    policy 0 show
+    contains "holds" out.log "AccountingStorageEnforce=associations,limits,qos"
+}
+
+test_slurm_itself_holds_back() {
+    sleeper 2001 -N1 --gpus-per-node=4 -t 60 || fail "an allowed job is refused: $(cat err.log)"
+    local first=$job
+    eventually "the allowed job" is_running "$first"
+    sleeper 2001 -N1 --gpus-per-node=1 -t 60 || fail "a second job is refused: $(cat err.log)"
+    eventually "QOSMaxGRESPerUser: $(login squeue)" reason_is "$job" QOSMaxGRESPerUser
+    login scancel "$first" "$job"
+    # What is too large by itself is refused at once: by job_submit.lua in words, and without it by the QoS.
+    sleeper 2001 -N2 --gpus-per-node=3 -t 60 && fail "6 GPUs were accepted"
+    contains "the refusal" err.log "6 GPUs are more than max_gpus 4 of your role ($site:6); for more, ask ops@example.org"
+    sleeper 2001 -N1 --gpus-per-node=1 -t 121 && fail "121 minutes were accepted"
+    contains "the refusal" err.log "a time limit of 121 minutes is longer than max_time, 120 minutes"
+    sleeper 2005 -N1 -t 1 && fail "who is in no role could submit"
+    contains "the refusal" err.log "Invalid account"
+    sleeper 2001 -N1 -t 1 --qos=normal && fail "another QoS was accepted"
+    "$cluster" on head bash -c "grep -v '^JobSubmitPlugins' /etc/slurm/slurm.conf >/run/conf && cat /run/conf >/etc/slurm/slurm.conf"
+    restart_slurmctld
+    sleeper 2001 -N2 --gpus-per-node=3 -t 60 && fail "6 GPUs were accepted without job_submit.lua"
+    contains "the refusal" err.log "QOSMaxGRESPerUser"
+    sleeper 2002 -N1 --gpus-per-node=1 -t 11 && fail "11 minutes were accepted without job_submit.lua"
+    contains "the refusal" err.log "QOSMaxWallDurationPerJobLimit"
+    # Left pending where the flag is gone.
+    login sacctmgr -i modify qos where name=students set Flags-=DenyOnLimit >/dev/null
+    sleeper 2002 -N1 --gpus-per-node=1 -t 11 || fail "a job that is to wait is refused: $(cat err.log)"
+    eventually "QOSMaxWallDurationPerJobLimit" reason_is "$job" QOSMaxWallDurationPerJobLimit
+    login scancel "$job"
+    policy 1 diff
+    contains "the flag" out.log "sacctmgr -i modify qos where name=students set Flags+=DenyOnLimit"
+    login sacctmgr -i modify qos where name=students set Flags+=DenyOnLimit >/dev/null
+    policy 0 diff
+}
+
+test_drift_is_named_limit_by_limit() {
+    login sacctmgr -i modify qos where name=engineers set MaxTRESPerUser=gres/gpu=8 >/dev/null
+    login sacctmgr -i modify qos where name=students set MaxWall=20 >/dev/null
+    login sacctmgr -i modify user where name=ben account=students set QOS+=normal >/dev/null
+    login sacctmgr -i add user eve account=students >/dev/null
+    policy 1 diff
+    contains "max_gpus" out.log "max_gpus of engineers: the file says 4 ($site:6), the cluster has 8 (QoS engineers, MaxTRESPU)"
+    contains "max_time" out.log "max_time of students: the file says 10 minutes ($site:7), the cluster has 20 minutes"
+    contains "a way round" out.log "the QoS of ben in account students"
+    contains "a stranger" out.log "eve in account students: the file says no member of the group"
+    # Each line's own command mends it.
+    grep '^    sacctmgr' out.log | sed 's/^    //' >fix.sh && login sh "$PWD/fix.sh" >fix.log 2>&1 || fail "the commands fail"
+    policy 0 diff
+}
+
+test_autolaunch_refuses_at_a_start() {
+    chmod 711 .
+    local code=0
+    mkdir -m 1777 runs
+    as 2001 srun -N2 --mem=1G --gpus-per-node=2 -t 60 autolaunch --log-dir "$PWD/runs/a" /bin/true >out.log 2>err.log || fail "an allowed job: $(cat err.log)"
+    grep -q 'allowed: role Engineers' runs/a/plan.json || fail "plan.json does not name the role"
+    # root's allocation, which no QoS limits; the agents are amy's.
+    login salloc -N2 --gpus-per-node=3 -t 60 bash -c "chown -R 2001 '$PWD/runs'; srun setpriv --reuid 2001 --regid 2001 --clear-groups autolaunch --log-dir '$PWD/runs/b' /bin/true" >out.log 2>err.log || code=$?
+    expect "exit code of too many GPUs" 77 "$code"
+    contains "the limit" err.log "6 GPUs (2 nodes x 3) are more than max_gpus 4 of the role Engineers ($site:6)"
+    code=0
+    login salloc -N2 -t 121 srun setpriv --reuid 2001 --regid 2001 --clear-groups autolaunch --log-dir "$PWD/runs/c" /bin/true >out.log 2>err.log || code=$?
+    expect "exit code of too long a job" 77 "$code"
+    contains "the limit" err.log "a time limit of 2:01:00 is longer than max_time 2h of the role Engineers"
+    expect "who told it" 1 "$(grep -c 'is longer than max_time' err.log)"
+}
+# One after the other, each on what the one before has left: a cluster that is started anew would have no slurmdbd.
+for name in $(sed -n 's/^test_\([a-z0-9_]*\)() {.*/\1/p' "$test_file"); do
+    began=$SECONDS
+    echo "-- ${name//_/ }"
+    eventually "the end of all jobs" no_jobs
+    (mkdir "$name" && cd "$name" && "test_$name") || fail "$name: $("$cluster" logs)"
+    echo "   passed in $((SECONDS - began)) s"
+done
+"$cluster" left | grep -v -e mariadb -e slurmdbd -e db.sock && fail "left behind"
+echo "passed"
