@@ -79,7 +79,8 @@ struct MemoryAsked {
 };
 /// Whether this rank can be taken into the next generation as it is; where it says nothing, not.
 struct Rejoins {
-    std::string cannot;  ///< why not; empty: it can
+    std::string cannot;      ///< why not; empty: it can
+    bool renumbers = false;  ///< also as another rank, of a world of another size
 };
 /// It has left the generation, as LeaveGeneration asked, and waits for NextGeneration on the
 /// descriptor that goes with the line's first byte.
@@ -87,9 +88,9 @@ struct HasLeft {
     int generation = 0;
     std::shared_ptr<UniqueFd> file = {};  ///< beside the line; null when none came
 };
-using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
-                                 CannotResume, Recorder, MemoryAsked, Phase, PythonStacks, Rejoins,
-                                 HasLeft>;
+using RankMessage =
+    std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop, CannotResume, Recorder,
+                 MemoryAsked, Phase, PythonStacks, Rejoins, HasLeft>;
 
 // The agent's messages.
 struct Stop {
@@ -115,6 +116,9 @@ struct NextGeneration {
     int generation = 0;
     std::string socket, store, store_token, master_address;
     int master_port = 0;
+    /// Who it is there; -1: as before.
+    int rank = -1, world_size = -1, node_rank = -1, node_count = -1;
+    int role_rank = -1, role_size = -1;
 };
 using AgentMessage =
     std::variant<Stop, CheckpointRequest, MemoryAnswer, LeaveGeneration, NextGeneration>;
