@@ -20,9 +20,8 @@ bool is_machines_fault(Cause cause) {
 // Somebody has taken the node back since.
 bool is_forgiven(const RestartHistory& history, const std::string& node,
                  std::chrono::system_clock::time_point at) {
-    return std::any_of(
-        history.taken_back.begin(), history.taken_back.end(),
-        [&](const NodeWord& word) { return word.node == node && at <= word.at; });
+    return std::any_of(history.taken_back.begin(), history.taken_back.end(),
+                       [&](const NodeWord& word) { return word.node == node && at <= word.at; });
 }
 
 // That began on a node, which nobody has taken back since.

@@ -37,10 +37,10 @@ struct NodeWord {
 /// Of one job, over its requeues: `run_id` is the same. RUN_DIR/restarts.json.
 struct RestartHistory {
     std::string run_id;
-    std::vector<PastEnd> ends;                            ///< oldest first
-    std::vector<NodeWord> unfit = {};                     ///< found so by checks, oldest first
-    std::vector<NodeWord> taken_back = {};                ///< what was before that counts no more
-    std::optional<std::int64_t> checkpoint_step = {};     ///< the newest that any start published
+    std::vector<PastEnd> ends;                         ///< oldest first
+    std::vector<NodeWord> unfit = {};                  ///< found so by checks, oldest first
+    std::vector<NodeWord> taken_back = {};             ///< what was before that counts no more
+    std::optional<std::int64_t> checkpoint_step = {};  ///< the newest that any start published
     bool operator==(const RestartHistory&) const = default;
 };
 

@@ -222,10 +222,11 @@ int take_back_node_of_job(const JobCall& call, const std::string& node,
     const FoundHead found = find_head(call.job);
     try {
         if (take_back(found.run_dir, found.record.run_id, node)) {
-            screen.print(fmt::format("{} may be of the job again, when it starts; where its "
-                                     "scheduler excludes the node, tell that, too (of Slurm, "
-                                     "scontrol show job says ExcNodeList)\n",
-                                     node));
+            screen.print(
+                fmt::format("{} may be of the job again, when it starts; where its "
+                            "scheduler excludes the node, tell that, too (of Slurm, "
+                            "scontrol show job says ExcNodeList)\n",
+                            node));
             return exit_code::kSuccess;
         }
         throw ExitError(exit_code::kNoHost, ErrorCode::invalid_argument,

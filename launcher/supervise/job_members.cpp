@@ -179,8 +179,8 @@ void JobSupervisor::take_back(const std::string& name, const std::shared_ptr<Cal
         return answer(exit_code::kNoHost, name + " is not left out of this job");
     keep(restart_book_.note_taken_back(name));
     const bool is_there = members_.take_back(name);
-    const std::string text = name + (is_there ? " is taken back: it waits as a spare"
-                                              : " may be of this job again");
+    const std::string text =
+        name + (is_there ? " is taken back: it waits as a spare" : " may be of this job again");
     report(WarningRaised{text});
     answer(exit_code::kSuccess, text);
     if (is_there && members_.can_grow() && plan_.spec.resources.grow == "now")

@@ -87,8 +87,9 @@ std::string RestartBook::write() const {
             .replace(kRestartsFile, to_json(history_), kReadableByGroup);
         return {};
     } catch (const Error& error) {
-        return std::string("after a requeue the restart budgets begin anew, and nodes that are "
-                           "left out are forgotten: ") +
+        return std::string(
+                   "after a requeue the restart budgets begin anew, and nodes that are "
+                   "left out are forgotten: ") +
                error.what();
     }
 }
