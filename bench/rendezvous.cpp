@@ -16,6 +16,8 @@
 // And with --lost-nodes, so many agents end at once, which the kernel tells the head: it stops the
 // ranks of the others, and begins the next generation of those that are left, as its own choice of
 // nodes says. The second that the head waits for the ranks of a lost node to be dead is not in it.
+// With --silence-ms those agents stand still instead (SIGSTOP, in a process of their own), and are
+// lost when nothing was heard of them for so long.
 //
 // Prints one line of JSON.
 #include "allocation/hostlist.hpp"
@@ -79,7 +81,14 @@ struct Options {
     long start_within_ms = 0;
     int fences = 3;
     int losses = 0;
-    int lost_nodes = 0;  // at once, at the end
+    int lost_nodes = 0;   // at once, at the end
+    long silence_ms = 0;  // after which they are lost; 0: they end
+    // Processes with agents: one more for those that stand still.
+    int processes() const { return simulators + (silence_ms > 0 ? 1 : 0); }
+    bool is_of(int node, int process) const {
+        const bool stands_still = silence_ms > 0 && node >= nodes - lost_nodes;
+        return stands_still ? process == simulators : (node - 1) % simulators == process;
+    }
     std::size_t blob_bytes = 0;
     int timeout_s = 120;
     std::string folder = "/tmp";  // for the key file
@@ -167,10 +176,11 @@ control::Join introduce(const std::string& name, int node, int ranks) {
     return join;
 }
 
-ControlConnectionOptions connection_options() {
+ControlConnectionOptions connection_options(const Options& given) {
     ControlConnectionOptions options;
     options.handshake_timeout = std::chrono::seconds(60);
-    options.silence_limit = std::chrono::seconds(60);
+    options.silence_limit = given.silence_ms > 0 ? std::chrono::milliseconds(given.silence_ms)
+                                                 : std::chrono::milliseconds(60'000);
     return options;
 }
 
@@ -211,8 +221,9 @@ public:
           random_(static_cast<unsigned>(index + 1)),
           names_(node_names(options.nodes)),
           security_(ControlSecurity::for_node(io_, identity(), key_plan(options.folder))) {
-        for (int node = 1 + index; node < options.nodes; node += options.simulators)
-            agents_.push_back(std::make_unique<Agent>(*this, node));
+        for (int node = 1; node < options.nodes; ++node)
+            if (options.is_of(node, index))
+                agents_.push_back(std::make_unique<Agent>(*this, node));
     }
     /// `go` is readable when the agents may start.
     void run(int go) {
@@ -272,7 +283,7 @@ void Agent::start() {
     MemberJoin::Options options;
     options.search.hosts = {{"127.0.0.1", "the head", false}};
     options.search.ports = identity().ports;
-    options.search.connection = connection_options();
+    options.search.connection = connection_options(simulator_.options_);
     options.search.own_address =
         asio::ip::address_v4(asio::ip::address_v4::uint_type{0x7f000101} +
                              static_cast<unsigned>(node_ / kAgentsPerAddress));
@@ -380,6 +391,8 @@ void Agent::lose_rank(int generation) {
             return;
         std::uint64_t none = 0;
         shared.died_ns.compare_exchange_strong(none, now_ns());
+        if (simulator_.options_.silence_ms > 0)
+            ::raise(SIGSTOP);  // all of this process
         return member_.reset();
     }
     if (shared.dies_in != generation || node_ != simulator_.options_.nodes / 2) {
@@ -449,7 +462,7 @@ private:
 std::shared_ptr<HeadJoin> HeadProcess::make_join() {
     HeadJoin::Options options;
     options.ports = identity().ports;
-    options.connection = connection_options();
+    options.connection = connection_options(options_);
     options.expectation.node_names = node_names(options_.nodes);
     options.expectation.node_count = options_.nodes;
     options.expectation.head =
@@ -618,7 +631,7 @@ Figures HeadProcess::run(int go) {
         if (!outcome_.error)
             fence(0);
     });
-    for (int i = 0; i < options_.simulators; ++i)
+    for (int i = 0; i < options_.processes(); ++i)
         if (::write(go, "g", 1) != 1)
             throw SystemError(errno, "start the simulators");
     run_until(shared_.fenced, options_.nodes - 1, fenced_);
@@ -715,6 +728,8 @@ Options parse(int argc, char** argv) {
             options.losses = static_cast<int>(value);
         else if (name == "--lost-nodes")
             options.lost_nodes = static_cast<int>(value);
+        else if (name == "--silence-ms")
+            options.silence_ms = value;
         else if (name == "--blob")
             options.blob_bytes = static_cast<std::size_t>(value);
         else if (name == "--timeout")
@@ -729,7 +744,7 @@ Options parse(int argc, char** argv) {
         throw Error(ErrorCode::invalid_argument,
                     "rendezvous --nodes N>=2 [--ranks R] [--simulators S] "
                     "[--latency-us L] [--start-within-ms M] [--fences F] [--losses L] "
-                    "[--lost-nodes N] [--blob BYTES] [--timeout "
+                    "[--lost-nodes N [--silence-ms MS]] [--blob BYTES] [--timeout "
                     "SECONDS]");
     return options;
 }
@@ -759,7 +774,7 @@ int run(int argc, char** argv) {
     if (::pipe(go) != 0)
         throw SystemError(errno, "make a pipe");
     std::vector<pid_t> children;
-    for (int index = 0; index < options.simulators; ++index) {
+    for (int index = 0; index < options.processes(); ++index) {
         const pid_t pid = ::fork();
         if (pid < 0)
             throw SystemError(errno, "fork");
@@ -776,6 +791,8 @@ int run(int argc, char** argv) {
     std::exception_ptr failure;
     try {
         const Figures figures = HeadProcess(options, shared).run(go[1]);
+        if (options.silence_ms > 0)
+            ::kill(children.back(), SIGKILL);
         for (const pid_t pid : children)
             ::waitpid(pid, nullptr, 0);
         print(options, shared, figures);

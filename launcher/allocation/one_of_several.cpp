@@ -42,6 +42,12 @@ constexpr const char* kMpirun = "start it with `mpirun --map-by ppr:1:node autol
 // Sources: the products' own documentation, or what sets the variables (docs/allocation.md).
 const std::vector<Surroundings>& batch_systems() {
     static const std::vector<Surroundings> kAll = {
+        {"prterun's processes",
+         {"PRTE_LAUNCHED"},
+         {},
+         true,
+         "start it with `prterun --personality ompi --map-by ppr:1:node autolaunch …`, which tells "
+         "how many there are"},
         {"an MPI launcher's processes",
          {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
           "JSM_NAMESPACE_RANK"},

@@ -144,13 +144,14 @@ Words words_of(Command command) {
             return {
                 "Takes a node out of a running job that may do without it: its ranks save, and a "
                 "spare takes over\nor the job goes on with fewer nodes. docs/recovery.md.",
-                "autolaunch drain NODE [--job JOB] [--secret-file FILE]",
+                "autolaunch drain NODE [--job JOB] [--take-back] [--secret-file FILE]",
                 "NODE is named as in the job's messages. JOB is a run directory, or the name or id "
                 "of one in runs/\n(default runs/latest). Exits with 0 when the node is left; 68 "
                 "when "
                 "nobody answers or the job has no\nsuch node; 69 when it cannot be left; 77 with "
                 "another key than the job's.\n\n"
-                "Examples:\n  autolaunch drain node7\n  autolaunch drain node7 --job runs/4711"};
+                "Examples:\n  autolaunch drain node7\n  autolaunch drain node7 --job runs/4711\n  "
+                "autolaunch drain node7 --take-back"};
         case Command::attach:
             return {"Shows the console of a running job, which it leaves as it is. Ctrl-C ends it.",
                     "autolaunch attach [JOB] [--secret-file FILE]",
@@ -567,10 +568,13 @@ void OptionParser::add_report_options() {
 }
 
 void OptionParser::add_call_options() {
-    if (command_ == Command::drain)
+    if (command_ == Command::drain) {
         option("--job", job_id_, "Run directory, or name or id of one in runs/ (runs/latest)")
             .type_name("JOB")
             .group("General");
+        flag("--take-back", take_back_, "The node was left out as unfit: it may take part again")
+            .group("General");
+    }
     option("--secret-file", secret_file_, "The job's rendezvous.secret_file, where it had one")
         .type_name("FILE")
         .group("General");
@@ -673,6 +677,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.secret_file = secret_file_;
     into.dry_run = dry_run_;
     into.drain = drain_;
+    into.take_back = take_back_;
     into.doctor = doctor_;
     into.policy = policy_;
     into.checkpoints = checkpoints_;

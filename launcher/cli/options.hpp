@@ -82,6 +82,7 @@ struct CommandLine {
     std::string secret_file;  ///< drain, attach --secret-file
     bool dry_run = false;     ///< clean --dry-run
     bool drain = false;       ///< run --drain, clean --drain
+    bool take_back = false;   ///< drain --take-back
 };
 
 /// `arguments` without the program's own name. Pure; throws UsageError.

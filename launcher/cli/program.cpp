@@ -300,8 +300,9 @@ int dispatch(const CommandLine& line, const Environment& environment) {
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:
-            return drain_node_of_job({line.job.empty() ? kNewestRun : line.job, line.secret_file},
-                                     line.program.front(), environment);
+            return (line.take_back ? take_back_node_of_job : drain_node_of_job)(
+                {line.job.empty() ? kNewestRun : line.job, line.secret_file}, line.program.front(),
+                environment);
         case Command::attach:
             return attach_to_job(
                 {line.program.empty() ? kNewestRun : line.program.front(), line.secret_file},

@@ -65,13 +65,18 @@ auto fields(Is<StopRanks> auto& m) {
     return std::tie(m.generation, m.by_user, m.reason, m.signal, m.grace_ms);
 }
 auto fields(Is<LeaveGeneration> auto& m) {
-    return std::tie(m.generation, m.reason, m.grace_ms, m.saves);
+    return std::tie(m.generation, m.reason, m.grace_ms, m.saves, m.renumbers);
 }
 auto fields(Is<NodeAdded> auto& m) { return std::tie(m.node, m.name, m.ranks); }
-auto fields(Is<CheckNode> auto& m) { return std::tie(m.generation, m.request, m.addresses); }
+auto fields(Is<CheckNode> auto& m) {
+    return std::tie(m.generation, m.request, m.addresses, m.secret);
+}
 auto fields(Is<Ready> auto&) { return std::tie(); }
+auto fields(Is<LinkTried> auto& m) {
+    return std::tie(m.peer, m.bytes, m.best_us, m.wrong, m.problem);
+}
 auto fields(Is<NodeChecked> auto& m) {
-    return std::tie(m.generation, m.request, m.failures, m.unreached);
+    return std::tie(m.generation, m.request, m.failures, m.unreached, m.links);
 }
 auto fields(Is<Ask> auto& m) { return std::tie(m.what, m.argument); }
 auto fields(Is<Answer> auto& m) { return std::tie(m.exit_code, m.text, m.hint); }

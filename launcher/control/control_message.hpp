@@ -19,7 +19,7 @@
 /// is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 11;
+inline constexpr std::uint16_t kProtocolVersion = 12;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -96,6 +96,7 @@ struct LeaveGeneration {
     std::string reason;          ///< "rank 3 failed"
     std::uint64_t grace_ms = 0;  ///< from now on until SIGKILL for who has not left
     bool saves = false;          ///< none failed: all are asked to save and to end, as by a stop
+    bool renumbers = false;      ///< they will have other numbers: who cannot change its own ends
     bool operator==(const LeaveGeneration&) const = default;
 };
 struct KillRanks {
@@ -154,6 +155,7 @@ struct CheckNode {
     int request = 0;     ///< comes back with the answer
     /// By node rank: where the head sees each; empty: not asked for.
     std::vector<std::string> addresses;
+    std::string secret = {};  ///< of the data that neighbours send each other; empty: none is sent
     bool operator==(const CheckNode&) const = default;
 };
 using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight, AskWhoIsHere,
@@ -288,12 +290,22 @@ struct StacksWritten {
 struct Ready {
     bool operator==(const Ready&) const = default;
 };
+/// What came of the data that a node sent to the next one.
+struct LinkTried {
+    int peer = -1;              ///< node rank
+    std::uint64_t bytes = 0;    ///< of a round
+    std::uint64_t best_us = 0;  ///< that the fastest round took; 0: none came to its end
+    std::uint64_t wrong = 0;    ///< bytes that arrived as others
+    std::string problem = {};   ///< why none, or not all, were sent
+    bool operator==(const LinkTried&) const = default;
+};
 /// The answer to CheckNode.
 struct NodeChecked {
     int generation = 0;
     int request = 0;
     std::vector<std::string> failures;  ///< what is wrong with the node itself; none: it is fit
-    std::vector<int> unreached;         ///< node ranks
+    std::vector<int> unreached;         ///< node ranks, of both neighbours
+    std::vector<LinkTried> links = {};
     bool operator==(const NodeChecked&) const = default;
 };
 using Report =
@@ -337,10 +349,10 @@ struct Heartbeat {
 
 // A person's program asks the head of a running job, instead of Join.
 
-enum class Wish : std::uint8_t { console = 1, drain = 2 };
+enum class Wish : std::uint8_t { console = 1, drain = 2, take_back = 3 };
 struct Ask {
     std::uint8_t what = 0;  ///< Wish
-    std::string argument;   ///< drain: the node's name
+    std::string argument;   ///< drain, take_back: the node's name
     bool operator==(const Ask&) const = default;
 };
 /// The last answer to Ask.

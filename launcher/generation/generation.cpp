@@ -40,11 +40,13 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
     if (plan_.spec.logging.stdio == "pty")
         terminals_.emplace(node.io);
     for (const auto& rank : plan_.ranks) {
-        const auto stayed = std::find_if(
-            kept.processes.begin(), kept.processes.end(), [&](const RankProcess& process) {
-                return process.plan().rank == rank.rank && process.state() == RankState::left;
-            });
+        const auto stayed = std::find_if(kept.processes.begin(), kept.processes.end(),
+                                         [&](const RankProcess& process) {
+                                             return process.local_rank() == rank.local_rank &&
+                                                    process.state() == RankState::left;
+                                         });
         if (stayed != kept.processes.end()) {
+            stayed->take_plan(rank);
             ranks_.splice(ranks_.end(), kept.processes, stayed);
             continue;
         }
@@ -258,7 +260,7 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
         if (node_.memory != nullptr)
             node_.memory->answer(peer.rank, number_, *asked);
     } else if (const auto* rejoins = std::get_if<session::Rejoins>(&message)) {
-        rank->set_rejoins(rejoins->cannot.empty());
+        rank->set_rejoins(rejoins->cannot.empty(), rejoins->renumbers);
     } else if (const auto* left = std::get_if<session::HasLeft>(&message)) {
         on_left(*rank, *left);
     } else if (std::holds_alternative<session::HandlesStop>(message)) {

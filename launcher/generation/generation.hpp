@@ -2,6 +2,7 @@
 #include "base/deadline.hpp"
 #include "control/control_message.hpp"
 #include "control/member.hpp"
+#include "control/node_check.hpp"
 #include "flight_view/rank_recorders.hpp"
 #include "generation/kept_ranks.hpp"
 #include "generation/mpi_ranks.hpp"
@@ -76,10 +77,8 @@ struct NodeContext {
         replan = {};
     /// The roster has one node more.
     std::function<void(const std::string& name, int ranks)> add_node = {};
-    /// Is this node fit, and does it reach that address (empty: nobody's)? Answers in some seconds.
-    std::function<void(const std::string& address,
-                       std::function<void(std::vector<std::string> failures, bool reached)>)>
-        check = {};
+    /// Is this node fit, and what is between it and its neighbours? Answers in some seconds.
+    std::function<void(const NodeCheckAsk&, std::function<void(NodeCheckResult)>)> check = {};
     bool late = false;  ///< this node has come to a running job
 };
 
@@ -114,8 +113,8 @@ public:
     /// told that they have `grace`; `stop_signal` is what RankAction::send_stop_signal sends.
     void apply_to_all(RankEvent event, std::chrono::milliseconds grace, int stop_signal);
     /// As RankEvent::peer_failed to all, but ranks that can go on in the next generation are told
-    /// to leave this one instead.
-    void ask_to_leave(const std::string& reason, std::chrono::milliseconds grace);
+    /// to leave this one instead; `renumbers`: those alone that can go on as other ranks.
+    void ask_to_leave(const std::string& reason, std::chrono::milliseconds grace, bool renumbers);
     /// Those that have not done so end as the others.
     void insist_on_leaving();
     /// Those that have, for the next generation. At the end.

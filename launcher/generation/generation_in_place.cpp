@@ -20,13 +20,15 @@ std::string Generation::why_not_kept(const RankProcess& rank) const {
     return {};
 }
 
-void Generation::ask_to_leave(const std::string& reason, std::chrono::milliseconds grace) {
+void Generation::ask_to_leave(const std::string& reason, std::chrono::milliseconds grace,
+                              bool renumbers) {
     grace_ = grace;
     leave_reason_ = reason;
     std::string not_kept;
     for (auto& rank : ranks_) {
-        std::string why = rank.alive() && rank.rejoins() ? why_not_kept(rank) : std::string();
-        const bool stays = rank.rejoins() && why.empty();
+        const bool can = renumbers ? rank.renumbers() : rank.rejoins();
+        std::string why = rank.alive() && can ? why_not_kept(rank) : std::string();
+        const bool stays = can && why.empty();
         if (!why.empty() && not_kept.empty())
             not_kept = "rank " + std::to_string(rank.plan().rank) +
                        " is started anew, although it could go on: " + std::move(why);
@@ -65,7 +67,7 @@ KeptRanks Generation::give_left() {
         if (rank->state() != RankState::left)
             continue;
         const int number = rank->plan().rank;
-        RankFiles& files = kept.files[number];
+        RankFiles& files = kept.files[rank->local_rank()];
         files.directory = failures_.folder_of(number);
         files.stdout_path = files.directory / "stdout";
         files.stderr_path = files.directory / "stderr";
@@ -84,7 +86,7 @@ void Generation::adopt(KeptRanks& kept) {
         if (rank.state() != RankState::left)
             continue;
         const int number = rank.plan().rank;
-        const RankFiles& files = kept.files.at(number);
+        const RankFiles& files = kept.files.at(rank.local_rank());
         rank.hand_over([this](RankProcess& ended) { on_end(ended); });
         rank.apply(RankEvent::rejoined);
         failures_.logs_are_in(number, files.directory);
@@ -108,7 +110,13 @@ bool Generation::send_next(RankProcess& rank) {
                                                       .store = facts.store_address,
                                                       .store_token = facts.store_token,
                                                       .master_address = facts.master_addr,
-                                                      .master_port = facts.master_port}));
+                                                      .master_port = facts.master_port,
+                                                      .rank = rank.plan().rank,
+                                                      .world_size = plan_.world_size,
+                                                      .node_rank = plan_.group_rank,
+                                                      .node_count = plan_.node_count,
+                                                      .role_rank = rank.plan().role_rank,
+                                                      .role_size = rank.plan().role_size}));
     const UniqueFd word = rank.take_word();
     return send_with_descriptor(word.get(), line, -1) == static_cast<long>(line.size());
 }

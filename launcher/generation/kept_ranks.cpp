@@ -23,4 +23,14 @@ void KeptRanks::end(Deadline deadline) {
     processes.clear();
 }
 
+void KeptRanks::end_fixed(Deadline deadline) {
+    KeptRanks fixed;
+    for (auto at = processes.begin(); at != processes.end();) {
+        const auto rank = at++;
+        if (!rank->renumbers())
+            fixed.processes.splice(fixed.processes.end(), processes, rank);
+    }
+    fixed.end(deadline);
+}
+
 }  // namespace autolaunch::launcher

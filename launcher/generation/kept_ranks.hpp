@@ -16,12 +16,14 @@ namespace autolaunch::launcher {
 /// Owner: NodeSupervisor, between two generations. Threads: the agent's one.
 struct KeptRanks {
     std::list<RankProcess> processes;
-    /// By rank: where it writes, and how far that was shown.
+    /// By local rank: where it writes, and how far that was shown.
     std::map<int, RankFiles> files;
     std::unique_ptr<LogRoom> log_room = std::make_unique<LogRoom>();
 
     /// No generation follows: SIGKILL, until the deadline. Blocks.
     void end(Deadline deadline);
+    /// The same for those that cannot go on with another number.
+    void end_fixed(Deadline deadline);
 };
 
 }  // namespace autolaunch::launcher

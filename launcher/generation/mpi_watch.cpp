@@ -75,8 +75,8 @@ void MpiWatch::ended(int rank) {
 
 void MpiWatch::wait() {
     timer_.expires_after(kPauses[std::min(looks_, kPauses.size() - 1)]);
-    timer_.async_wait([this](const std::error_code& canceled) {
-        if (!canceled)
+    timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& canceled) {
+        if (!canceled && !alive.expired())
             look();
     });
 }
@@ -140,8 +140,8 @@ std::chrono::steady_clock::duration MpiWatch::pause_between_looks() const {
 void MpiWatch::look_soon() {
     const bool close = since_open_ < kLooksAfterOpen && looks_left_ > 0;
     soon_.expires_after(close ? pause_after(since_open_) : pause_between_looks());
-    soon_.async_wait([this, close](const std::error_code& canceled) {
-        if (canceled || over_)
+    soon_.async_wait([this, close, alive = std::weak_ptr(alive_)](const std::error_code& canceled) {
+        if (canceled || alive.expired() || over_)
             return;
         if (close) {
             ++since_open_;

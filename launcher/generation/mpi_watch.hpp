@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,6 +75,8 @@ private:
     int looks_left_ = 800;  ///< of those: programs that open one all the time are no matter
     std::chrono::steady_clock::duration last_look_{0};  ///< what it took
     MpiLibraryWatch library_watch_;
+    /// A wait that is over may be behind our own end in the loop.
+    std::shared_ptr<int> alive_ = std::make_shared<int>(0);
     bool over_ = false;  ///< a rank has failed here
     bool warned_of_library_ = false, warned_of_waiting_ = false;
 };

@@ -22,7 +22,8 @@ bool was_asked_to_stop(RankState state) {
 
 RankProcess::RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host,
                          ChildMaker make)
-    : plan_(plan),
+    : plan_(&plan),
+      local_rank_(plan.local_rank),
       own_child_(host == nullptr ? std::make_unique<OwnChild>(io, std::move(make)) : nullptr),
       host_(host == nullptr ? *own_child_ : *host) {}
 
@@ -69,8 +70,8 @@ void RankProcess::forward(int signal) const {
 }
 
 void RankProcess::on_child_end(const ChildEnd& end) {
-    exited_ = {.rank = plan_.rank,
-               .local_rank = plan_.local_rank,
+    exited_ = {.rank = plan_->rank,
+               .local_rank = plan_->local_rank,
                .pid = pid_,
                .exit_code = end.exit_code,
                .signal = end.signal,

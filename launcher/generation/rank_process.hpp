@@ -42,14 +42,20 @@ public:
     /// One of them has.
     bool catches(int signal) const { return !who_catches(signal).empty(); }
 
-    const RankPlan& plan() const { return plan_; }
+    const RankPlan& plan() const { return *plan_; }
+    /// The same in all generations of its process.
+    int local_rank() const { return local_rank_; }
+    /// Of the plan of another generation from now on; it must outlive us.
+    void take_plan(const RankPlan& plan) { plan_ = &plan; }
     RankState state() const { return state_; }
     bool alive() const { return pid_ > 0 && state_ != RankState::ended; }
     /// Alive, and of a generation: it has not left one to wait for the next.
     bool in_generation() const { return alive() && state_ != RankState::left; }
     /// Its own word: it can go on in the next generation as it is.
-    void set_rejoins(bool can) { rejoins_ = can; }
+    void set_rejoins(bool can, bool as_another) { rejoins_ = can, renumbers_ = as_another; }
     bool rejoins() const { return rejoins_; }
+    /// The same: also with another number.
+    bool renumbers() const { return rejoins_ && renumbers_; }
     /// It waits there for the next generation; taken once.
     void set_word(UniqueFd word) { word_ = std::move(word); }
     UniqueFd take_word() { return std::move(word_); }
@@ -83,7 +89,8 @@ private:
     void on_child_end(const ChildEnd& end);
     std::vector<pid_t> who_catches(int signal) const;
 
-    const RankPlan& plan_;
+    const RankPlan* plan_;
+    int local_rank_;
     RankState state_ = RankState::planned;
     pid_t pid_ = -1;
     std::unique_ptr<OwnChild> own_child_;
@@ -95,7 +102,7 @@ private:
     std::optional<Phase> phase_;
     RankExited exited_;
     std::vector<std::string> left_running_;
-    bool rejoins_ = false;
+    bool rejoins_ = false, renumbers_ = false;
     UniqueFd word_;
 };
 

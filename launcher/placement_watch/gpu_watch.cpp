@@ -21,8 +21,8 @@ void GpuWatch::rank_ended(int rank) {
 
 void GpuWatch::wait(std::chrono::milliseconds time) {
     timer_.expires_after(time);
-    timer_.async_wait([this](const std::error_code& canceled) {
-        if (!canceled)
+    timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& canceled) {
+        if (!canceled && !alive.expired())
             look();
     });
 }

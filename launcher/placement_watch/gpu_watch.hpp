@@ -60,6 +60,8 @@ private:
     PlacementWatch::Times times_;
     Callbacks callbacks_;
     asio::steady_timer timer_;
+    /// A wait that is over may be behind our own end in the loop.
+    std::shared_ptr<int> alive_ = std::make_shared<int>(0);
     bool known_told_ = false, unknown_told_ = false;
 };
 

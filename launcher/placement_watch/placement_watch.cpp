@@ -28,8 +28,8 @@ int PlacementWatch::count_bound() const {
 
 void PlacementWatch::wait(std::chrono::milliseconds time) {
     timer_.expires_after(time);
-    timer_.async_wait([this](const std::error_code& canceled) {
-        if (!canceled)
+    timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& canceled) {
+        if (!canceled && !alive.expired())
             look();
     });
 }

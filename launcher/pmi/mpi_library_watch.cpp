@@ -25,8 +25,8 @@ MpiLibraryWatch::MpiLibraryWatch(asio::io_context& io, const std::vector<std::st
 
 void MpiLibraryWatch::wait() {
     events_.async_wait(asio::posix::stream_descriptor::wait_read,
-                       [this](const std::error_code& error) {
-                           if (error)
+                       [this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+                           if (error || alive.expired())
                                return;
                            std::array<char, 4096> bytes;
                            while (::read(events_.native_handle(), bytes.data(), bytes.size()) > 0) {

@@ -3,6 +3,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ private:
 
     asio::posix::stream_descriptor events_;
     std::function<void()> on_open_;
+    /// A wait that is over may be behind our own end in the loop.
+    std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };
 
 /// The MPI libraries where a rank's loader finds them by name (LD_LIBRARY_PATH of `environment`,

@@ -92,6 +92,19 @@ std::vector<std::string> Membership::leave_out(const std::map<std::string, std::
     return said;
 }
 
+bool Membership::take_back(const std::string& name) {
+    unfit_.erase(name);
+    const auto node = find(name);
+    if (!node)
+        return false;
+    of(*node).kept_unfit = false;
+    if (standing(*node) != Standing::unfit)
+        return false;
+    of(*node).standing = Standing::arriving;
+    ready(*node);
+    return true;
+}
+
 std::string Membership::admit(const Node& node) {
     if (!limits_.fewest)
         return "this job takes in no nodes: it was started without resource_management.nodes "

@@ -55,6 +55,8 @@ public:
     std::string leave_out(int node, const std::string& why);
     /// The same, by name with the reason, of nodes that are not there too; each is said once.
     std::vector<std::string> leave_out(const std::map<std::string, std::string>& unfit);
+    /// It may take part again, if it was left out. True: its agent is there, and waits as a spare.
+    bool take_back(const std::string& name);
     /// A node that has come to the running job. Why it is refused; empty: it has the last number
     /// (size() - 1), and arrives. Its name must not be present().
     std::string admit(const Node& node);

@@ -8,7 +8,8 @@ namespace autolaunch::launcher {
 
 /// A node is left out for the rest of the job, and over its requeues, once so many generations
 /// ended by what is a machine's fault there (gpu, network, storage, node_lost), or one that
-/// restart_elsewhere answered.
+/// restart_elsewhere answered; and once a check has found it so. What was before somebody took it
+/// back does not count.
 inline constexpr int kFailuresOfUnfitNode = 2;
 
 /// Those nodes, with what is said of each: "2 generations ended there: gpu, network". Pure.

@@ -12,6 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
+using Moment = system_clock::time_point;
 
 constexpr int kVersion = 1;
 constexpr int kDeepest = 8;
@@ -23,10 +24,39 @@ std::optional<RestartAction> action_named(std::string_view name) {
     return std::nullopt;
 }
 
+std::int64_t ms_of(Moment at) {
+    return std::chrono::duration_cast<milliseconds>(at.time_since_epoch()).count();
+}
+
+Moment moment_from(const Json& json) {
+    return Moment(milliseconds(json.at("at_ms").get<std::int64_t>()));
+}
+
+Json to_json(const std::vector<NodeWord>& words) {
+    Json list = Json::array();
+    for (const NodeWord& word : words) {
+        Json entry = {{"node", word.node}, {"at_ms", ms_of(word.at)}};
+        if (!word.why.empty())
+            entry["why"] = word.why;
+        list.push_back(std::move(entry));
+    }
+    return list;
+}
+
+std::vector<NodeWord> words_from(const Json& json, const char* name) {
+    std::vector<NodeWord> words;
+    if (json.contains(name))
+        for (const Json& entry : json.at(name))
+            words.push_back({.node = entry.at("node").get<std::string>(),
+                             .why = entry.value("why", std::string()),
+                             .at = moment_from(entry)});
+    return words;
+}
+
 PastEnd end_from(const Json& json) {
     PastEnd end;
     end.generation = json.at("generation").get<int>();
-    end.at = system_clock::time_point(milliseconds(json.at("at_ms").get<std::int64_t>()));
+    end.at = moment_from(json);
     end.cause = cause_named(json.at("cause").get<std::string>()).value();
     if (json.contains("node"))
         end.node = json.at("node").get<std::string>();
@@ -45,9 +75,8 @@ PastEnd end_from(const Json& json) {
 std::string to_json(const RestartHistory& history) {
     Json json = {{"version", kVersion}, {"run_id", history.run_id}, {"ends", Json::array()}};
     for (const PastEnd& end : history.ends) {
-        const auto at = std::chrono::duration_cast<milliseconds>(end.at.time_since_epoch());
         Json entry = {{"generation", end.generation},
-                      {"at_ms", at.count()},
+                      {"at_ms", ms_of(end.at)},
                       {"cause", name_of(end.cause)},
                       {"error", end.signature},
                       {"made_progress", end.made_progress},
@@ -61,6 +90,12 @@ std::string to_json(const RestartHistory& history) {
             entry["step"] = *end.step;
         json["ends"].push_back(std::move(entry));
     }
+    if (!history.unfit.empty())
+        json["unfit"] = to_json(history.unfit);
+    if (!history.taken_back.empty())
+        json["taken_back"] = to_json(history.taken_back);
+    if (history.checkpoint_step)
+        json["checkpoint_step"] = *history.checkpoint_step;
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -75,6 +110,10 @@ std::optional<RestartHistory> restart_history_from(std::string_view text) {
         history.run_id = json.at("run_id").get<std::string>();
         for (const Json& entry : json.at("ends"))
             history.ends.push_back(end_from(entry));
+        history.unfit = words_from(json, "unfit");
+        history.taken_back = words_from(json, "taken_back");
+        if (json.contains("checkpoint_step"))
+            history.checkpoint_step = json.at("checkpoint_step").get<std::int64_t>();
         return history;
     } catch (const Json::exception&) {
         return std::nullopt;

@@ -11,12 +11,16 @@
 #include "report/screen.hpp"
 #include "report/terminal_text.hpp"
 #include "run/head_record.hpp"
+#include "supervise/restart_book.hpp"
+#include "supervise/run_directory.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
+
+#include <fmt/format.h>
 
 #include <unistd.h>
 
@@ -37,6 +41,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kSearchTime = 15s;
 constexpr auto kLook = 100ms;
+constexpr auto kShortAnswerTime = 30s;
 constexpr auto kAnswerTime = 15min;  // a save may take long, and its grace is the job's to say
 constexpr std::uint8_t kOut = 1, kErr = 2;
 
@@ -46,7 +51,7 @@ public:
     using OnText = std::function<void(const control::ConsoleText&)>;
 
     Conversation(const JobCall& call, const EnvironmentMap& environment)
-        : record_(find_head_record(call.job)), timer_(io_) {
+        : record_(find_head(call.job).record), timer_(io_) {
         if (!call.secret_file.empty())
             record_.secret_file = call.secret_file;
         if (!reach_locally())
@@ -207,6 +212,32 @@ int drain_node_of_job(const JobCall& call, const std::string& node,
                             ? "the head broke off before it had said what became of " + node
                             : node + " has not been left in 15 min",
                         "the job's console and events.jsonl say what happens");
+    show_answer(*answer, screen);
+    return answer->exit_code;
+}
+
+int take_back_node_of_job(const JobCall& call, const std::string& node,
+                          const EnvironmentMap& environment) {
+    const Screen screen(environment);
+    const FoundHead found = find_head(call.job);
+    try {
+        if (take_back(found.run_dir, found.record.run_id, node)) {
+            screen.print(
+                fmt::format("{} may be of the job again, when it starts; where its "
+                            "scheduler excludes the node, tell that, too (of Slurm, "
+                            "scontrol show job says ExcNodeList)\n",
+                            node));
+            return exit_code::kSuccess;
+        }
+        throw ExitError(exit_code::kNoHost, ErrorCode::invalid_argument,
+                        node + " is not left out of this job", "");
+    } catch (const RunDirectoryInUse&) {  // it runs
+    }
+    Conversation head(call, environment);
+    const auto answer = head.ask({static_cast<std::uint8_t>(control::Wish::take_back), node}, {},
+                                 kShortAnswerTime, nullptr);
+    if (!answer)
+        throw ExitError(exit_code::kUnavailable, ErrorCode::closed, "the head did not answer", "");
     show_answer(*answer, screen);
     return answer->exit_code;
 }

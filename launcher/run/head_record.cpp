@@ -85,16 +85,16 @@ std::string head_record(const Joined& joined, const JobSpec& spec, const LaunchP
            '\n';
 }
 
-HeadRecord find_head_record(const std::string& job) {
+FoundHead find_head(const std::string& job) {
     const fs::path runs = "runs";
     for (const fs::path& folder : {fs::path(job), runs / job})
         if (const auto file = record_in(folder))
-            return parse(*file);
+            return {parse(*file), folder.string()};
     std::error_code error;
     for (const fs::path& folder : list_folder(runs, error))
         if (const auto file = record_in(folder))
             if (HeadRecord record = parse(*file); record.run_id == job)
-                return record;
+                return {record, folder.string()};
     throw ExitError(exit_code::kNoInput, ErrorCode::invalid_argument,
                     job + " is no run directory of a job, nor the name or id of one in runs/",
                     "give the folder that has the job's head.json and events.jsonl");

@@ -27,6 +27,10 @@ std::string head_record(const Joined& joined, const JobSpec& spec, const LaunchP
                         const std::filesystem::path& sockets);
 /// `job` is a run directory, the name of one in runs/, or the id of a run there. Throws
 /// ExitError(66) where there is none, Error{corrupt} for a file that is none of ours.
-HeadRecord find_head_record(const std::string& job);
+struct FoundHead {
+    HeadRecord record;
+    std::string run_dir;
+};
+FoundHead find_head(const std::string& job);
 
 }  // namespace autolaunch::launcher

@@ -299,9 +299,10 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const auto add_node = [&joined](const std::string& name, int ranks) {
         joined.roster.nodes.push_back({name, 0, ranks});
     };
-    QuickCheck quick_check(io, sources_of_job(spec, joined, tasks, environment));
-    const auto check = [&quick_check](const std::string& address, QuickCheck::Done done) {
-        quick_check.start(address, std::move(done));
+    QuickCheck quick_check(io, sources_of_job(spec, joined, tasks, environment),
+                           joined.summary.local_address);
+    const auto check = [&quick_check](const NodeCheckAsk& ask, QuickCheck::Done done) {
+        quick_check.start(ask, std::move(done));
     };
     ConsoleOptions console_options = ConsoleOptions::from_environment();
     console_options.secrets = plan.spec.secrets;

@@ -1,6 +1,7 @@
 #pragma once
 #include "stopping/save_times.hpp"
 
+#include <cstdint>
 #include <functional>
 
 namespace autolaunch::launcher {
@@ -15,7 +16,8 @@ struct StopFacts {
     StepPace pace = {};
     /// They stop by themselves or have a signal of their own for it: asked in time, they save.
     std::function<bool()> ranks_can_stop = {};
-    std::function<void()> on_save = {};         ///< a save was measured
+    std::function<void()> on_save = {};  ///< a save was measured
+    std::function<void(std::int64_t step)> on_checkpoint = {};
     std::function<void()> ask_checkpoint = {};  ///< of the ranks of this node, by their sessions
 };
 

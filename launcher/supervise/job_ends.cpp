@@ -128,8 +128,10 @@ void JobSupervisor::end_generation() {
     if (!tally_)
         return;
     timer_.cancel();
-    if (tally_->checkpoint_step())
-        checkpoint_step_ = tally_->checkpoint_step();
+    if (const auto step = tally_->checkpoint_step()) {
+        checkpoint_step_ = step;
+        keep(restart_book_.note_checkpoint(*step));
+    }
     show_warnings();
     report_lost();
     if (ended_by_)  // a rank could not be started, or the job stood still
@@ -172,7 +174,18 @@ void JobSupervisor::report_end() {
 void JobSupervisor::note_end() {
     if (!wants_restarts(plan_.spec.restart) && next_->action == RestartAction::stop)
         return;
-    if (const std::string lost = restart_book_.note(*next_); !lost.empty())
+    keep(restart_book_.note(*next_));
+}
+
+// The first of this start at once: the head may not live to see the generation's end.
+void JobSupervisor::note_checkpoint(std::int64_t step) {
+    if (!std::exchange(has_noted_checkpoint_, true))
+        keep(restart_book_.note_checkpoint(step));
+}
+
+// `lost`: why it could not be.
+void JobSupervisor::keep(const std::string& lost) {
+    if (!lost.empty())
         report(WarningRaised{lost});
 }
 
@@ -189,14 +202,14 @@ void JobSupervisor::report_end_before_start() {
 
 // A generation that had not been started has no ranks that ended badly.
 std::optional<EndRecord> JobSupervisor::judge_from_outside(bool started) {
-    if (!lost_node_.empty())
-        return judge_lost_node(lost_node_, why_lost_, checkpoint_step_.has_value());
     if (keeper_gone_of_)
         return judge_agent_killed(roster_.nodes.size() > 1 ? name_of(*keeper_gone_of_) : "");
+    if (!lost_node_.empty())
+        return judge_lost_node(lost_node_, why_lost_, has_checkpoint());
     if (stop_signal_)
         return judge_this_stop(!started || tally_->every_rank_exited_zero());
     if (!missed_node_.empty())
-        return judge_lost_node(missed_node_, why_missed_, checkpoint_step_.has_value());
+        return judge_lost_node(missed_node_, why_missed_, has_checkpoint());
     return std::nullopt;
 }
 
@@ -206,7 +219,7 @@ EndRecord JobSupervisor::judge_this_stop(bool all_ended_well) {
                      .under_scheduler = !plan_.slurm_job_id.empty(),
                      .left = time_left_at_stop_,
                      .all_ended_well = all_ended_well,
-                     .has_checkpoint = checkpoint_step_.has_value()};
+                     .has_checkpoint = has_checkpoint()};
     if (time_limit_in_)
         stop.told = Cause::time_limit, stop.told_by = stop.outcome = kBeforeTheLimit;
     else if (why_asked_)

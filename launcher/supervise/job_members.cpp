@@ -135,6 +135,8 @@ void JobSupervisor::ask_ranks_to_save() {
 void JobSupervisor::on_ask(const control::Ask& ask, const std::shared_ptr<Caller>& caller) {
     if (ask.what == static_cast<std::uint8_t>(control::Wish::drain))
         return drain(ask.argument, caller);
+    if (ask.what == static_cast<std::uint8_t>(control::Wish::take_back))
+        return take_back(ask.argument, caller);
     if (ask.what == static_cast<std::uint8_t>(control::Wish::console) &&
         state_ != JobState::finished)
         return watchers_.add(caller, [this] { return status_line(); });
@@ -162,6 +164,27 @@ void JobSupervisor::drain(const std::string& name, const std::shared_ptr<Caller>
     if (!takes_part)
         return dismiss_drained();
     renew(name + " is drained");
+}
+
+// Whatever was found of it. A scheduler that excludes it is told by its operator.
+void JobSupervisor::take_back(const std::string& name, const std::shared_ptr<Caller>& caller) {
+    const auto answer = [&](int code, const std::string& text) {
+        caller->send(control::Answer{.exit_code = code, .text = text, .hint = {}});
+        caller->close();
+    };
+    const auto node = members_.find(name);
+    const bool was_unfit = restart_book_.unfit_nodes().contains(name) ||
+                           (node && members_.standing(*node) == Membership::Standing::unfit);
+    if (!was_unfit)
+        return answer(exit_code::kNoHost, name + " is not left out of this job");
+    keep(restart_book_.note_taken_back(name));
+    const bool is_there = members_.take_back(name);
+    const std::string text =
+        name + (is_there ? " is taken back: it waits as a spare" : " may be of this job again");
+    report(WarningRaised{text});
+    answer(exit_code::kSuccess, text);
+    if (is_there && members_.can_grow() && plan_.spec.resources.grow == "now")
+        renew(name + " has come back");
 }
 
 // Their ranks have ended, and no more are started.

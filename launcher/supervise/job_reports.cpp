@@ -145,10 +145,10 @@ void JobSupervisor::on(int node, control::StopAsked&& asked) {
         return lose(node, JobEvent::stop_asked, kParentGoneReason);
     }
     if (asked.signal == SIGKILL) {  // its agent kills its ranks, and leaves
-        if (node != roster_.self && goes_on_without(node))
+        if (node != roster_.self)
             return lose(node, JobEvent::node_lost, kKeeperKilledReason);
-        if (!is_ended_from_outside())
-            keeper_gone_of_ = node;
+        if (!is_ended_from_outside() || why_lost_ == kKeeperKilledReason)
+            keeper_gone_of_ = node;  // who has killed them all means the job
         settled_at_ = steady_clock::now() + kSettleTime;
         return dispatch(JobEvent::keeper_gone);
     }

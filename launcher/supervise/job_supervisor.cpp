@@ -85,6 +85,7 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       generation_number_(first_generation),
       restart_book_(plan),
       warnings_(plan.warnings) {
+    stop_facts.on_checkpoint = [this](std::int64_t step) { note_checkpoint(step); };
     head_.set_handlers(
         {.on_report = [this](int node,
                              control::Report&& report) { on_report(node, std::move(report)); },
@@ -104,8 +105,7 @@ void JobSupervisor::start(const JobOrigin& origin) {
             WarningRaised{"restart.warm_processes keeps no processes: no restarts are wanted "
                           "(restart.max_restarts, restart.on)"});
     stop_planner_.say_budget();
-    for (std::string& line : members_.leave_out(origin.unfit))
-        report(WarningRaised{std::move(line)});
+    begin_without_unfit(origin.unfit);
     open_door();
     start_generation();
 }
@@ -223,12 +223,13 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
             .can_hurry = by_user && signal == SIGINT});
     if (by_user && !time_limit_in_ && grace < plan_.spec.restart.grace_period)
         report(WarningRaised{shortened_notice(plan_, grace)});
-    // Where a node goes, ranks get other numbers.
-    if (state_ != JobState::restarting || !missed_node_.empty() || is_replacing())
+    // Who is stopped for a straggler is to save.
+    if (state_ != JobState::restarting || is_replacing())
         return order_stop(by_user, reason, grace);
     head_.command(control::LeaveGeneration{.generation = generation_number_,
                                            .reason = reason,
-                                           .grace_ms = static_cast<std::uint64_t>(grace.count())});
+                                           .grace_ms = static_cast<std::uint64_t>(grace.count()),
+                                           .renumbers = !missed_node_.empty()});
     kill_in(grace);
 }
 

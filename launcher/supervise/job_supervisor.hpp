@@ -4,6 +4,7 @@
 #include "rank_services/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
+#include "restart_policy/link_verdict.hpp"
 #include "restart_policy/membership.hpp"
 #include "standstill/standstill_inquiry.hpp"
 #include "standstill/straggler_watch.hpp"
@@ -70,6 +71,7 @@ private:
     HeadDoor::Admission on_newcomer(const control::Join& join, const HeadDoor::Guest& guest,
                                     std::string& refusal);
     void drain(const std::string& name, const std::shared_ptr<Caller>& caller);
+    void take_back(const std::string& name, const std::shared_ptr<Caller>& caller);
     std::string status_line() const;
     void dismiss_drained();
     void answer_all(const std::string& text);
@@ -79,6 +81,8 @@ private:
     bool takes_in_nodes() const;
 
     // Whether those that stay are fit: node_check.cpp.
+    void found_unfit(int node, const std::string& why);
+    void begin_without_unfit(const std::map<std::string, std::string>& found);
     bool begin_check();
     void on(int node, control::NodeChecked&& checked);
     void end_check();
@@ -127,6 +131,9 @@ private:
     void report_hang();
     void report_end();
     void note_end();
+    void note_checkpoint(std::int64_t step);
+    void keep(const std::string& lost);
+    bool has_checkpoint() const { return checkpoint_step_ || restart_book_.has_checkpoint(); }
     void report_end_before_start();
     std::optional<EndRecord> judge_from_outside(bool started);
     EndRecord judge_this_stop(bool all_ended_well);
@@ -176,16 +183,16 @@ private:
         int node;
         std::shared_ptr<Caller> caller;  ///< who asked for it
     };
-    std::vector<Drain> drains_;  ///< nodes that the next generation is without
-    std::string renewal_;        ///< why the job is to go on with other nodes; empty: it is not
-    bool renewing_ = false;      ///< this generation ends for that alone
-    std::set<int> unchecked_;    ///< nodes that have not answered the newest CheckNode
-    std::vector<std::pair<int, int>> unreached_;  ///< who, and whom, by their answers
-    int check_ = 0;                               ///< its number
-    int unseen_node_ = -1;                ///< whose end the scheduler does not see; -1: none
-    std::set<int> asked_to_stop_;         ///< nodes that have reported a stop signal
-    std::set<int> here_;                  ///< nodes that have answered the newest AskWhoIsHere
-    int who_is_here_ = 0;                 ///< its number
+    std::vector<Drain> drains_;    ///< nodes that the next generation is without
+    std::string renewal_;          ///< why the job is to go on with other nodes; empty: it is not
+    bool renewing_ = false;        ///< this generation ends for that alone
+    std::set<int> unchecked_;      ///< nodes that have not answered the newest CheckNode
+    std::vector<LinkSeen> links_;  ///< by their answers
+    int check_ = 0;                ///< its number
+    int unseen_node_ = -1;         ///< whose end the scheduler does not see; -1: none
+    std::set<int> asked_to_stop_;  ///< nodes that have reported a stop signal
+    std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere
+    int who_is_here_ = 0;          ///< its number
     std::map<int, std::string> slow_on_;  ///< ranks that were replaced, by their node then
     std::set<int> not_replaced_;          ///< of this generation: why was said
     bool kill_sent_ = false;              ///< in this generation
@@ -193,7 +200,8 @@ private:
     bool input_spent_ = false;    ///< what came in on stdin is not there for another one
     NodeWarnings warnings_;
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
-    std::optional<std::int64_t> checkpoint_step_;
+    std::optional<std::int64_t> checkpoint_step_;  ///< of this start
+    bool has_noted_checkpoint_ = false;
     // From outside; of a stop, a lost node and a lost keeper the first alone:
     std::optional<int> stop_signal_;
     std::string lost_node_, why_lost_;

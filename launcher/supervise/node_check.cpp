@@ -1,4 +1,5 @@
 #include "base/deadline.hpp"
+#include "base/hash.hpp"
 #include "supervise/job_supervisor.hpp"
 
 #include <fmt/format.h>
@@ -6,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <system_error>
+#include <utility>
 
 // Between two generations: whether the nodes that stay are fit, and reach each other.
 
@@ -14,6 +16,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr auto kCheckTime = std::chrono::seconds(10);
+constexpr std::size_t kCheckSecretBytes = 16;
 
 // What a machine may have done. A rank's own error says so, and nobody has to be looked at.
 bool may_be_a_machines(Cause cause) {
@@ -24,6 +27,30 @@ bool may_be_a_machines(Cause cause) {
 
 }  // namespace
 
+// It is kept over requeues, too: the scheduler is not to give the job such a node again.
+void JobSupervisor::found_unfit(int node, const std::string& why) {
+    if (const std::string line = members_.leave_out(node, why); !line.empty())
+        report(WarningRaised{line});
+    keep(restart_book_.note_unfit({{name_of(node), why}}));
+}
+
+// What the preflight found, and what is kept of earlier generations and starts.
+void JobSupervisor::begin_without_unfit(const std::map<std::string, std::string>& found) {
+    const auto known = restart_book_.unfit_nodes();
+    for (std::string& line : members_.leave_out(found))
+        report(WarningRaised{std::move(line)});
+    keep(restart_book_.note_unfit(found));
+    for (const auto& [name, why] : known) {
+        const auto lines = members_.leave_out({{name, why}});
+        if (lines.empty() && members_.present(name))
+            continue;  // every node is needed
+        report(WarningRaised{fmt::format(
+            "{} · to take it back: autolaunch drain {} --take-back --job {}",
+            lines.empty() ? name + " is left out since an earlier start: " + why : lines.front(),
+            name, plan_.run_dir)});
+    }
+}
+
 // True: end_check() follows, and the wait for the next generation after it.
 bool JobSupervisor::begin_check() {
     if (check_ == generation_number_ || !plan_.spec.restart.check_nodes || !ended_by_ ||
@@ -31,11 +58,13 @@ bool JobSupervisor::begin_check() {
         !member_limits(plan_.spec, 1).fewest)
         return false;
     check_ = generation_number_;
-    control::CheckNode ask{
-        .generation = generation_number_ - 1, .request = check_, .addresses = head_.addresses()};
+    control::CheckNode ask{.generation = generation_number_ - 1,
+                           .request = check_,
+                           .addresses = head_.addresses(),
+                           .secret = random_hex(kCheckSecretBytes)};
     ask.addresses.front() = joined_.summary.head_address;
     unchecked_.clear();
-    unreached_.clear();
+    links_.clear();
     for (int node = 0; node < members_.size(); ++node) {
         if (members_.is_fit(node))
             unchecked_.insert(node);
@@ -55,41 +84,37 @@ void JobSupervisor::on(int node, control::NodeChecked&& checked) {
     if (checked.request != check_ || unchecked_.erase(node) == 0)
         return;
     for (const std::string& failure : checked.failures)
-        if (const std::string line = members_.leave_out(node, "the check found: " + failure);
-            !line.empty())
-            report(WarningRaised{line});
+        found_unfit(node, "the check found: " + failure);
     for (const int peer : checked.unreached)
-        unreached_.emplace_back(node, peer);
+        links_.push_back({.from = node, .to = peer, .reached = false});
+    for (control::LinkTried& link : checked.links)
+        links_.push_back({.from = node,
+                          .to = link.peer,
+                          .bytes = link.bytes,
+                          .best_us = link.best_us,
+                          .wrong = link.wrong,
+                          .problem = std::move(link.problem)});
     if (unchecked_.empty())
         end_check();
 }
 
-// Of two that do not reach each other the one that others miss, too, is left out; of two that only
-// miss each other the one that is not the head's.
+// What follows of the links, judge_links() says.
 void JobSupervisor::end_check() {
     check_timer_.cancel();
-    for (const int node : unchecked_)
-        if (const std::string line =
-                members_.leave_out(node, "it did not answer to the check between generations");
-            !line.empty())
-            report(WarningRaised{line});
-    unchecked_.clear();
-    std::map<int, int> missed_by;
-    for (const auto& [from, to] : unreached_)
-        ++missed_by[to];
-    std::sort(unreached_.begin(), unreached_.end(), [&](const auto& a, const auto& b) {
-        return missed_by[a.second] > missed_by[b.second];
-    });
-    for (const auto& [from, to] : unreached_) {
-        if (!members_.is_fit(from) || !members_.is_fit(to) || to >= members_.size())
-            continue;
-        const int out = to == roster_.self ? from : to;
-        const std::string why = fmt::format("{} did not reach {} in the check between generations",
-                                            name_of(from), name_of(to));
-        if (const std::string line = members_.leave_out(out, why); !line.empty())
-            report(WarningRaised{line});
-    }
-    unreached_.clear();
+    for (const int node : std::exchange(unchecked_, {}))
+        found_unfit(node, "it did not answer to the check between generations");
+    std::vector<LinkSeen> links;
+    for (LinkSeen& link : std::exchange(links_, {}))
+        if (link.to >= 0 && link.to < members_.size() && members_.is_fit(link.from) &&
+            members_.is_fit(link.to))
+            links.push_back(std::move(link));
+    const LinkVerdict verdict = judge_links(
+        links, roster_.self, [this](int node) { return members_.takes_part(node); },
+        [this](int node) { return name_of(node); });
+    for (const auto& [node, why] : verdict.out)
+        found_unfit(node, "the check between generations: " + why);
+    for (const std::string& line : verdict.lines)
+        report(WarningRaised{"the check between generations: " + line});
     if (state_ == JobState::waiting)
         wait_to_restart();
 }

@@ -232,6 +232,8 @@ void NodeSupervisor::note_for_stop(const Happening& happening) {
     if (const auto* step = std::get_if<StepReported>(&happening); step && step->rank == first_rank)
         facts.pace.step_done(steady_clock::now());
     const auto* saved = std::get_if<CheckpointPublished>(&happening);
+    if (saved != nullptr && facts.on_checkpoint)
+        facts.on_checkpoint(saved->step);
     const double took = saved ? saved->save_seconds.value_or(saved->stall_seconds) : 0;
     if (took <= 0)
         return;

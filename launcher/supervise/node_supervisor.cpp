@@ -119,7 +119,9 @@ void NodeSupervisor::obey(const control::Command& command) {
     if (const auto* start = std::get_if<control::StartGeneration>(&command)) {
         start_ = *start;
         if (takes_part())
-            dispatch(NodeEvent::start);
+            return dispatch(NodeEvent::start);
+        if (generation_)  // no generation follows for those that wait for one
+            generation_->give_left().end(Deadline::after(kEndKeptTime));
     } else if (const auto* stop = std::get_if<control::StopRanks>(&command)) {
         if (stop->generation != start_.generation)
             return;
@@ -141,6 +143,7 @@ void NodeSupervisor::obey(const control::Command& command) {
         grace_ = std::chrono::milliseconds(leave->grace_ms);
         leave_reason_ = leave->reason;
         leave_saves_ = leave->saves;
+        leave_renumbers_ = leave->renumbers;
         if (!leave_saves_)
             see_failure();
         dispatch(NodeEvent::leave);
@@ -284,15 +287,19 @@ void NodeSupervisor::start_some() {
     dispatch(NodeEvent::all_started);
 }
 
-// Fewer nodes than before: ranks have other numbers, and none that stayed can go on with its own.
+// Other nodes than before: ranks have other numbers, and who stayed is told its own, where it can
+// change it.
 void NodeSupervisor::adapt_plan() {
     const std::vector<int>& ranks = start_.ranks_per_node;
     const Roster& roster = node_.roster;
     if (ranks.empty() || (ranks == roster.ranks_per_node() &&
                           (start_.order.empty() || start_.order == roster.in_rank_order())))
         return;
-    kept_.end(Deadline::after(kEndKeptTime));
+    const std::size_t ranks_here = plan_.ranks.size();
+    kept_.end_fixed(Deadline::after(kEndKeptTime));
     node_.replan(ranks, start_.order);
+    if (plan_.ranks.size() != ranks_here)  // each has another part of the node, then
+        kept_.end(Deadline::after(kEndKeptTime));
 }
 
 void NodeSupervisor::tell_running() {
@@ -357,32 +364,11 @@ void NodeSupervisor::ask_ranks_to_leave() {
         stop_signal_ = SIGTERM;
         return ask_ranks_to_stop();
     }
-    generation_->ask_to_leave(leave_reason_, grace_);
+    generation_->ask_to_leave(leave_reason_, grace_, leave_renumbers_);
     insist_timer_.expires_after(std::min(kLeaveTime, grace_ / 2));
     insist_timer_.async_wait([this](const std::error_code& error) {
         if (!error && generation_)
             generation_->insist_on_leaving();
-    });
-}
-
-// Of the ring of nodes that are asked, this one looks for the next.
-void NodeSupervisor::check(const control::CheckNode& ask) {
-    const auto self = static_cast<std::size_t>(node_.member.node_rank());
-    control::NodeChecked answer{
-        .generation = ask.generation, .request = ask.request, .failures = {}, .unreached = {}};
-    const std::size_t count = ask.addresses.size();
-    if (!node_.check || self >= count)
-        return node_.member.report(std::move(answer));
-    std::size_t next = (self + 1) % count;
-    while (next != self && ask.addresses[next].empty())
-        next = (next + 1) % count;
-    const std::string address = next == self ? "" : ask.addresses[next];
-    node_.check(address, [this, answer, next](std::vector<std::string> failures, bool reached) {
-        control::NodeChecked found = answer;
-        found.failures = std::move(failures);
-        if (!reached)
-            found.unreached.push_back(static_cast<int>(next));
-        node_.member.report(found);
     });
 }
 

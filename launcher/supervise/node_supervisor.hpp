@@ -114,6 +114,7 @@ private:
     KeptRanks kept_;            ///< while a generation is made
     std::string leave_reason_;  ///< why the generation ended before its ranks
     bool leave_saves_ = false;  ///< for nothing that failed: ranks are to save first
+    bool leave_renumbers_ = false;
     std::chrono::steady_clock::time_point begun_at_, last_end_at_;
     std::chrono::milliseconds grace_;  ///< of the ranks, from the newest request on
     /// A rank of this generation failed, here or, by the head's word, elsewhere: its RanksEnded

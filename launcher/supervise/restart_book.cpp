@@ -8,6 +8,7 @@
 #include <autolaunch/error.hpp>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 
@@ -54,12 +55,42 @@ Decision RestartBook::decide(const Situation& situation) const {
 
 std::string RestartBook::note(const Decision& decision) {
     history_.ends.push_back(decision.end);
+    return write();
+}
+
+std::string RestartBook::note_unfit(const std::map<std::string, std::string>& found) {
+    const auto known = unfit_nodes();
+    bool is_news = false;
+    for (const auto& [node, why] : found)
+        if (!known.contains(node)) {
+            history_.unfit.push_back({node, why, std::chrono::system_clock::now()});
+            is_news = true;
+        }
+    return is_news ? write() : std::string();
+}
+
+std::string RestartBook::note_taken_back(const std::string& node) {
+    history_.taken_back.push_back({node, {}, std::chrono::system_clock::now()});
+    return write();
+}
+
+std::string RestartBook::note_checkpoint(std::int64_t step) {
+    if (history_.checkpoint_step && *history_.checkpoint_step >= step)
+        return {};
+    history_.checkpoint_step = step;
+    return write();
+}
+
+std::string RestartBook::write() const {
     try {
         OwnedFolder::make(plan_.run_dir)
             .replace(kRestartsFile, to_json(history_), kReadableByGroup);
         return {};
     } catch (const Error& error) {
-        return std::string("after a requeue the restart budgets begin anew: ") + error.what();
+        return std::string(
+                   "after a requeue the restart budgets begin anew, and nodes that are "
+                   "left out are forgotten: ") +
+               error.what();
     }
 }
 
@@ -73,6 +104,21 @@ std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
     } catch (const Error&) {
     }
     return {};
+}
+
+bool take_back(const std::string& run_dir, const std::string& run_id, const std::string& node) {
+    const OwnedFolder folder = lock_run_directory(run_dir);
+    const std::string text = read_or_nothing(std::filesystem::path(run_dir) / kRestartsFile);
+    auto known = restart_history_from(text);
+    if (!text.empty() && !known)
+        throw RunDirectoryError(ErrorCode::corrupt, run_dir + "/restarts.json is damaged",
+                                "move it away: the job begins with full budgets then, and without "
+                                "nodes that are left out");
+    if (!known || known->run_id != run_id || !nodes_to_exclude(*known).contains(node))
+        return false;
+    known->taken_back.push_back({node, {}, std::chrono::system_clock::now()});
+    folder.replace(kRestartsFile, to_json(*known), kReadableByGroup);
+    return true;
 }
 
 }  // namespace autolaunch::launcher

@@ -3,6 +3,7 @@
 #include "restart_policy/decision.hpp"
 #include "restart_policy/node_fitness.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -10,7 +11,8 @@
 namespace autolaunch::launcher {
 
 /// The job's restarts: decides on each, and keeps them in RUN_DIR/restarts.json, so that budgets
-/// are the job's over requeues. A job of another run_id in the same folder begins anew.
+/// are the job's over requeues; and with them which nodes are unfit, and whether there is a
+/// checkpoint. A job of another run_id in the same folder begins anew.
 ///
 /// Owner: JobSupervisor, on the head. Threads: one. Blocks: on the file system.
 class RestartBook {
@@ -23,10 +25,18 @@ public:
     std::map<std::string, std::string> unfit_nodes() const {
         return launcher::unfit_nodes(history_);
     }
-    /// It was done. Returns why it could not be written down; empty: it was.
+    bool has_checkpoint() const { return history_.checkpoint_step.has_value(); }
+    /// It was done. Returns why it could not be written down; empty: it was. So do the others.
     std::string note(const Decision& decision);
+    /// Checks found these nodes unfit, by name with the reason.
+    std::string note_unfit(const std::map<std::string, std::string>& found);
+    std::string note_taken_back(const std::string& node);
+    /// A checkpoint of that step was published.
+    std::string note_checkpoint(std::int64_t step);
 
 private:
+    std::string write() const;
+
     const LaunchPlan& plan_;
     std::filesystem::path path_;
     RestartHistory history_;
@@ -37,5 +47,10 @@ private:
 /// says so).
 std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
                                                     const std::string& run_id);
+
+/// Of a job that is over, or waits: `node` may be used by its next start, whatever was found of it.
+/// False: it was not left out. Throws RunDirectoryError where a head runs in the folder, or the
+/// file is damaged.
+bool take_back(const std::string& run_dir, const std::string& run_id, const std::string& node);
 
 }  // namespace autolaunch::launcher

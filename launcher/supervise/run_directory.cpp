@@ -98,6 +98,16 @@ RunDirectoryError of_run_directory(const SystemError& error) {
 
 }  // namespace
 
+OwnedFolder lock_run_directory(const fs::path& path) try {
+    OwnedFolder folder = OwnedFolder::open(path);
+    lock_folder(folder);
+    return folder;
+} catch (const SystemError& error) {
+    if (error.error_number() == EBUSY)
+        throw RunDirectoryInUse(error.code(), error.what(), "ask its head");
+    throw of_run_directory(error);
+}
+
 RunDirectory::RunDirectory(const LaunchPlan& plan)
     : path_(plan.run_dir),
       suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)),

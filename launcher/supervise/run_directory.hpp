@@ -21,6 +21,10 @@ public:
     using RunDirectoryError::RunDirectoryError;
 };
 
+/// A run directory that is there, locked against a head until the end of what is returned. Throws
+/// RunDirectoryInUse where one runs in it.
+OwnedFolder lock_run_directory(const std::filesystem::path& path);
+
 /// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for
 /// each rank. It is made 0750 and its logs 0640 (less the umask), so that colleagues of the group
 /// can read them and the world cannot; plan.json and trainer_config.json are 0600, for they may

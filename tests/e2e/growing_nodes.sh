@@ -69,22 +69,42 @@ contains "who was drained" grow.node0.log "left      node2 · drained"
 grow node2
 eventually "the return of node2" has_begun grow 5 6
 
-# After a crash they look for each other: one that another does not reach is left out, though the head reaches both.
+# After a crash they send each other data. A node whose links are far slower than the others' is left out, and taken back by whoever
+# has mended it.
+generation=6 restarts=2
+slow() { tc qdisc "$1" dev node1 root tbf rate 50mbit burst 32k latency 400ms && (on node1 tc qdisc "$1" dev eth0 root tbf rate 50mbit burst 32k latency 400ms); }
+if slow add 2>tc.log; then
+    touch grow.over.crash
+    eventually "the generation after slow links" has_begun grow 6 4
+    grep -Eq "node1 is left out for the rest of the job: .*node0 sends to node1 with [0-9.]+ MiB/s, others with [0-9]+, and node1 sends to node2 with " grow.node0.log ||
+        fail "nobody names the slow links: $(cat grow.node0.log)"
+    slow del
+    contains "what is kept for requeues" grow/restarts.json '"node": "node1"'
+    calls 68 "node2 is not left out of this job" node0 drain node2 --take-back --job "$work/grow"
+    calls 0 "node1 is taken back: it waits as a spare" node0 drain node1 --take-back --job "$work/grow"
+    eventually "a generation with it" has_begun grow 7 6
+    generation=8 restarts=3
+else
+    echo "not run: a slow link, for this kernel has no tbf: $(cat tc.log)"
+fi
+
+# They look for each other, too: one that another does not reach is left out, though the head reaches both.
 call node1 "a key for this test" attach "$work/grow" >attach.log &
 watcher=$!
 eventually "the watcher" grep -q . attach.log
 (on node1 ip route add unreachable 10.78.0.13)
 touch grow.over.crash
-eventually "the next generation" has_begun grow 6 4
-contains "who did not reach whom" grow.node0.log "node2 is left out for the rest of the job: node1 did not reach node2"
-eventually "the watcher's copy" grep -q "node1 did not reach node2" attach.log
+eventually "the next generation" has_begun grow $generation 4
+contains "who did not reach whom" grow.node0.log "node2 is left out for the rest of the job: the check between generations: node1 does not reach node2; neither is proved faulty, and it came later"
+eventually "the watcher's copy" grep -q "node1 does not reach node2" attach.log
+contains "what is kept for requeues" grow/restarts.json '"node": "node2"'
 touch grow.over
 for node in node0 node1 node2; do ended grow "$node" 0; done
 code=0
 wait "$watcher" || code=$?
 expect "exit code of attach" 0 "$code"
 contains "how attach ends" attach.log "the job has ended: succeeded"
-grep '"event":"job_ended"' grow/events.jsonl | grep -q '"restarts":2' || fail "restarts: $(grep job_ended grow/events.jsonl)"
+grep '"event":"job_ended"' grow/events.jsonl | grep -q "\"restarts\":$restarts" || fail "restarts: $(grep job_ended grow/events.jsonl)"
 
 # A node that the checks before the start find unfit is left out, where the others are enough.
 (on node3 touch /tmp/no-folder)
@@ -94,6 +114,22 @@ done
 eventually "the beginning" has_begun fit 0 4
 contains "who is left out" fit.node0.log "node3 is left out for the rest of the job: storage: "
 expect "where they are" "2 node0 2 node1" "$(where_of fit 0)"
+touch fit.over
+for node in node0 node1 node3; do ended fit "$node" 0; done
+
+# Its next start, as after a requeue, remembers that, until the node is taken back.
+rm fit.over
+fit_again() { for node in node0 node1 node3; do start_on "$node" fit 2:3; done; }
+fit_again
+eventually "the next start" has_begun fit 1 4
+grep -q "node3 is left out for the rest of the job: storage: .*to take it back: autolaunch drain node3 --take-back" fit.node0.log ||
+    fail "it does not say so: $(cat fit.node0.log)"
+touch fit.over
+for node in node0 node1 node3; do ended fit "$node" 0; done
+rm fit.over
+calls 0 "node3 may be of the job again" node0 drain node3 --take-back --job "$work/fit"
+fit_again
+eventually "the start with all" has_begun fit 2 6
 touch fit.over
 for node in node0 node1 node3; do ended fit "$node" 0; done
 

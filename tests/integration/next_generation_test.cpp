@@ -79,7 +79,11 @@ public:
                                     .store = "127.0.0.1:" + std::to_string(store_port),
                                     .store_token = "next",
                                     .master_address = "127.0.0.1",
-                                    .master_port = store_port}));
+                                    .master_port = store_port,
+                                    .rank = 4,
+                                    .world_size = 6,
+                                    .node_rank = 2,
+                                    .node_count = 3}));
         REQUIRE(left.file);
         CHECK(send_with_descriptor(left.file->get(), line, -1) == static_cast<long>(line.size()));
     }
@@ -142,6 +146,13 @@ TEST_CASE("a rank that waits in the store leaves its generation, and goes on in 
             if (rank.info().generation == 2)
                 rank.store().get("never", kPatience);
             rank.store().set("after", "all");
+            if (rank.info().generation == 3) {  // as another rank: a node was lost
+                CHECK(rank.rank() == 4);
+                CHECK(rank.world_size() == 6);
+                CHECK(rank.info().node_rank == 2);
+                CHECK(rank.info().node_count == 3);
+                CHECK(rank.local_rank() == 1);
+            }
         });
     });
     agent.next<session::Hello>();

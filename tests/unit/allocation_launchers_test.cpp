@@ -256,6 +256,7 @@ TEST_CASE("one of several that is not told of how many does not train alone") {
         {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
         {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
         {{"PMIX_RANK", "0"}},
+        {{"PRTE_LAUNCHED", "1"}},
         {{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_NNODES", "2"}},
         {{"SLURM_JOB_NUM_NODES", "2"}},
         {{"SLURM_PROCID", "0"}},

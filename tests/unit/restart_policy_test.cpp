@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -222,6 +223,34 @@ TEST_CASE("a node where the machine fails twice is unfit") {
     add(Cause::node_lost, "c");
     CHECK(nodes_to_exclude(history).at("c") == "it was lost");
     CHECK_FALSE(unfit_nodes(history).contains("c"));
+}
+
+TEST_CASE("a node that a check found unfit stays out over requeues, until it is taken back") {
+    using Moment = std::chrono::system_clock::time_point;
+    RestartHistory history{.run_id = "1", .ends = {}};
+    CHECK(to_json(history).find("unfit") == std::string::npos);
+    history.unfit.push_back({"a", "gpus: GPU 3 is gone", Moment(1h)});
+    history.unfit.push_back({"b", "it did not answer", Moment(2h)});
+    for (const Cause cause : {Cause::gpu, Cause::storage}) {
+        PastEnd end;
+        end.at = Moment(3h);
+        end.cause = cause;
+        end.node = "c";
+        history.ends.push_back(end);
+    }
+    history.checkpoint_step = 40;
+    const auto copy = restart_history_from(to_json(history));  // as after a requeue
+    REQUIRE(copy);
+    CHECK(*copy == history);
+    CHECK(unfit_nodes(*copy).at("a") == "gpus: GPU 3 is gone");
+    CHECK(nodes_to_exclude(*copy).size() == 3);
+    history.taken_back.push_back({"a", {}, Moment(4h)});
+    history.taken_back.push_back({"c", {}, Moment(4h)});
+    CHECK(*restart_history_from(to_json(history)) == history);
+    CHECK(nodes_to_exclude(history) ==
+          std::map<std::string, std::string>{{"b", "it did not answer"}});
+    history.unfit.push_back({"a", "gpus: GPU 3 is gone again", Moment(5h)});
+    CHECK(unfit_nodes(history).at("a") == "gpus: GPU 3 is gone again");
 }
 
 TEST_CASE("the same error at the same step is not tried again") {

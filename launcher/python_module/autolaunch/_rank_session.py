@@ -256,7 +256,7 @@ class _Session:
             if self.socket is None:
                 return
             self.generation = int(os.environ["AUTOLAUNCH_GENERATION"])
-            self.put(_line({"type": "rejoins", "cannot": ""}))
+            self.put(_line({"type": "rejoins", "cannot": "", "renumbers": True}))
 
     def expect_no_changes(self, why):
         with self.lock:

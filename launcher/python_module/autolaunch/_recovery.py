@@ -17,6 +17,15 @@ __all__ = ["GenerationChanged", "run"]
 _WORD_SECONDS = 10  # for the agent to say that another rank is gone
 _NEXT_SECONDS = 3600  # a restart may be put off
 _PLAIN_BACKENDS = ("gloo",)  # of which we know that they can be made anew in the same process
+# Where a node was lost, the others are other ranks.
+_NUMBERS = {
+    "RANK": "rank",
+    "WORLD_SIZE": "world_size",
+    "GROUP_RANK": "node_rank",
+    "GROUP_WORLD_SIZE": "node_count",
+    "ROLE_RANK": "role_rank",
+    "ROLE_WORLD_SIZE": "role_size",
+}
 # What gloo and PyTorch's store say of a peer that is gone, where errors have no class of their own.
 _OF_A_PEER = (
     "gloo",
@@ -34,7 +43,8 @@ def run(loop):
     The loop makes its process group (`torch.distributed.init_process_group("gloo")`) and all that
     depends on it itself, loads the newest checkpoint, and lets errors of collectives pass. When
     another rank was lost, the group is destroyed, the environment becomes that of the next
-    generation (MASTER_PORT, TORCHELASTIC_RESTART_COUNT, ...), and the loop is called again. Any
+    generation (MASTER_PORT, TORCHELASTIC_RESTART_COUNT, ..., after the loss of a node also RANK and
+    WORLD_SIZE), and the loop is called again. Any
     other error passes. Where nobody would replace a lost rank, this is `loop()`.
     """
     _session.expect_changes()
@@ -150,5 +160,8 @@ def _move_to(fields):
         "MASTER_PORT": str(fields["master_port"]),
         "TORCHELASTIC_RESTART_COUNT": str(fields["generation"]),
     }
+    for name, field in _NUMBERS.items():
+        if field in fields:
+            changed[name] = str(fields[field])
     os.environ.update({name: value for name, value in changed.items() if name in os.environ})
     _session.begin_anew()

@@ -355,7 +355,7 @@ void Session::Impl::listen() {
     {
         const std::lock_guard lock(line_mutex_);
         watch_->begin();
-        line_->announce(session::Rejoins{});
+        line_->announce(session::Rejoins{.cannot = {}, .renumbers = true});
         socket = line_->socket();
     }
     listener_ = std::make_unique<session::AgentListener>(socket, [this] { return hear(); });
@@ -377,7 +377,7 @@ void Session::Impl::expect_no_changes(const std::string& why) {
     if (!std::exchange(expects_changes_, false))
         return;
     watch_->end();
-    line_->announce(session::Rejoins{why});
+    line_->announce(session::Rejoins{.cannot = why});
 }
 
 // Where the word of the next generation will come.
@@ -414,6 +414,10 @@ void Session::Impl::move_to(const session::NextGeneration& next) {
     environment_[env::kMasterPort] = std::to_string(next.master_port);
     environment_[env::kGeneration] = std::to_string(next.generation);
     info_.generation = next.generation;
+    if (next.rank >= 0)
+        info_.rank = next.rank, info_.world_size = next.world_size;
+    if (next.node_rank >= 0)
+        info_.node_rank = next.node_rank, info_.node_count = next.node_count;
     said_handles_stop_ = said_heard_stop_ = stop_requested_ = false;
     stop_deadline_.reset();
     checkpoints_requested_ = 0;

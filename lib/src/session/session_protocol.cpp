@@ -4,9 +4,11 @@
 
 #include <autolaunch/error.hpp>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace autolaunch::session {
 namespace {
@@ -103,21 +105,38 @@ json to_json(const Stop& stop) {
         line["until"] = from_number(stop.until);
     return line;
 }
-json to_json(const Rejoins& rejoins) { return {{"type", "rejoins"}, {"cannot", rejoins.cannot}}; }
+json to_json(const Rejoins& rejoins) {
+    json line = {{"type", "rejoins"}, {"cannot", rejoins.cannot}};
+    if (rejoins.renumbers)
+        line["renumbers"] = true;
+    return line;
+}
 json to_json(const HasLeft& left) {
     return {{"type", "has_left"}, {"generation", left.generation}};
 }
 json to_json(const LeaveGeneration& leave) {
     return {{"type", "leave"}, {"generation", leave.generation}, {"reason", leave.reason}};
 }
+// Of a NextGeneration, const or not.
+auto numbers_of(auto& next) {
+    using Number = std::pair<const char*, decltype((next.rank))>;
+    return std::array<Number, 6>{
+        Number("rank", next.rank),           Number("world_size", next.world_size),
+        Number("node_rank", next.node_rank), Number("node_count", next.node_count),
+        Number("role_rank", next.role_rank), Number("role_size", next.role_size)};
+}
 json to_json(const NextGeneration& next) {
-    return {{"type", "generation"},
-            {"generation", next.generation},
-            {"socket", next.socket},
-            {"store", next.store},
-            {"store_token", next.store_token},
-            {"master_address", next.master_address},
-            {"master_port", next.master_port}};
+    json line = {{"type", "generation"},
+                 {"generation", next.generation},
+                 {"socket", next.socket},
+                 {"store", next.store},
+                 {"store_token", next.store_token},
+                 {"master_address", next.master_address},
+                 {"master_port", next.master_port}};
+    for (const auto& [name, number] : numbers_of(next))
+        if (number >= 0)
+            line[name] = number;
+    return line;
 }
 json to_json(const Spare& spare) {
     json line = {{"type", "spare"}, {"state", spare.state}};
@@ -204,12 +223,16 @@ std::optional<T> optional_field(const json& line, const char* name, Convert conv
 
 NextGeneration parse_next(const json& fields) {
     const auto text = [&](const char* name) { return fields.at(name).get<std::string>(); };
-    return {to_small(fields.at("generation")),
-            text("socket"),
-            text("store"),
-            text("store_token"),
-            text("master_address"),
-            to_small(fields.at("master_port"))};
+    NextGeneration next{.generation = to_small(fields.at("generation")),
+                        .socket = text("socket"),
+                        .store = text("store"),
+                        .store_token = text("store_token"),
+                        .master_address = text("master_address"),
+                        .master_port = to_small(fields.at("master_port"))};
+    for (const auto& [name, number] : numbers_of(next))
+        if (fields.contains(name))
+            number = to_small(fields.at(name));
+    return next;
 }
 
 /// Runs `read` on the parsed line; all of nlohmann's complaints become Error{corrupt}.
@@ -270,7 +293,7 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
                                    to_small(fields.at("shard")), to_small(fields.at("slot")),
                                    to_integer(fields.at("bytes"))};
             if (type == "rejoins")
-                return Rejoins{fields.value("cannot", "")};
+                return Rejoins{fields.value("cannot", ""), fields.value("renumbers", false)};
             if (type == "has_left")
                 return HasLeft{to_small(fields.at("generation"))};
             if (type == "spare")

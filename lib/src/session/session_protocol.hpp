@@ -82,7 +82,8 @@ struct MemoryAsked {
 };
 /// Whether this rank can be taken into the next generation as it is; where it says nothing, not.
 struct Rejoins {
-    std::string cannot;  ///< why not; empty: it can
+    std::string cannot;      ///< why not; empty: it can
+    bool renumbers = false;  ///< also as another rank, of a world of another size
 };
 /// It has left the generation, as LeaveGeneration asked, and waits for NextGeneration on the
 /// descriptor that goes with the line's first byte.
@@ -124,6 +125,9 @@ struct NextGeneration {
     int generation = 0;
     std::string socket, store, store_token, master_address;
     int master_port = 0;
+    /// Who it is there; -1: as before.
+    int rank = -1, world_size = -1, node_rank = -1, node_count = -1;
+    int role_rank = -1, role_size = -1;
 };
 /// To a Spare: from now on it is the rank whose environment differs from its own by this. The
 /// descriptors of its stdout and stderr go with the line's first byte.

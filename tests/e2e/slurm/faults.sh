@@ -162,6 +162,27 @@ test_power_cut_requeues_elsewhere() { # a batch job with a checkpoint, by its he
     login scancel "$job"
     eventually "the end of the job" job_ended "$job"
 }
+# A start that loses a node before its first checkpoint, when an earlier one had saved; srun's own task is what is killed, so
+# that srun's code is 137.
+test_task_killed_requeues_after_an_earlier_checkpoint() {
+    echo '[ "$SLURM_RESTART_COUNT" = 1 ] || exec "$@" checkpoint:7,hang; exec "$@" hang' >rank.sh
+    spec 2 sh rank.sh "$misbehave"
+    echo 'slurm_config: {requeue: true}' >>train.yaml
+    submit -N3 --requeue --no-kill <<<'exec srun --wait=30 autolaunch --log-dir run -c train.yaml restart.grace_period=1s'
+    eventually "checkpoints of all ranks" eval '[ "$(events checkpoint | grep -c /checkpoints/7)" = 6 ]'
+    kill_on node2 KILL autolaunch-keep
+    eventually "the requeue" eval '[ "$(job_field "$job" Restarts)" = 1 ]'
+    contains "the node" batch.log "✗ node2 was lost, with ranks 2-3"
+    contains "why" batch.log "autolaunch was killed there"
+    eventually "the end of its completion" eval '[ "$(job_field "$job" JobState)" = PENDING ]'
+    login scontrol update job="$job" StartTime=now+1
+    eventually "ranks of the next start" started 12
+    kill_on node4 KILL autolaunch
+    eventually "the next requeue" eval '[ "$(job_field "$job" Restarts)" = 2 ]'
+    expect "ends with 75" 2 "$(events job_ended | grep -c '"exit_code":75')"
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+}
 # Slurm notices each loss, and lets the job go on: first with the spare, then with a node less.
 test_goes_on_without_lost_nodes() {
     local node
