@@ -50,7 +50,7 @@ void Generation::leave_trace() {
     if (traces.last_generation < 0)
         traces.first_generation = number_;
     traces.last_generation = number_;
-    if (plan_.node_rank != 0)
+    if (node_.member.node_rank() != node_.member.head_node())
         return;
     if (traces.ports.size() == kMostTracedPorts)
         traces.ports.erase(traces.ports.begin());
@@ -99,13 +99,13 @@ void Generation::report_python() {
     if (node_.python == nullptr)
         return;
     if (const auto ready = node_.python->take_ready())
-        callbacks_.report(PythonPreloaded{
-            .pid = node_.python->pid(),
-            .modules = ready->modules,
-            .took = ready->took,
-            .late = ready->late,
-            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset,
-            .copies = ready->copies});
+        callbacks_.report(
+            PythonPreloaded{.pid = node_.python->pid(),
+                            .modules = ready->modules,
+                            .took = ready->took,
+                            .late = ready->late,
+                            .as_before = plan_.spec.trainer.preload.how == PreloadSpec::How::unset,
+                            .copies = ready->copies});
     for (std::string& note : node_.python->take_notes())
         callbacks_.report(WarningRaised{std::move(note)});
 }

@@ -100,7 +100,9 @@ RunDirectoryError of_run_directory(const SystemError& error) {
 
 RunDirectory::RunDirectory(const LaunchPlan& plan)
     : path_(plan.run_dir),
+      node_(plan.node_rank),
       suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)),
+      role_(suffix_),
       folder_(make_run_folder(path_)) {
     try {
         prepare(plan);
@@ -124,6 +126,11 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
     keep_plan(plan);
     folder_.replace(trainer_config_path().filename(), plan.spec.trainer_config, kPrivateMode);
     folder_.append(events_path().filename());  // what is wrong with it shows here, as all of these
+}
+
+void RunDirectory::become_head() {
+    role_.clear();
+    first_generation_ = next_generation(path_);
 }
 
 void RunDirectory::keep_head(const std::string& text) const {
