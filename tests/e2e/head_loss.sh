@@ -103,6 +103,10 @@ stopped=$(processes_on node0)
 kill -STOP $stopped
 eventually "generation 1 of paused" has_begun paused 1 6
 echo "paused: $(took paused 1) s until generation 1 works"
+# Who asks the job finds the head that it has now, from another machine, too.
+(on node2 env "AUTOLAUNCH_JOB_KEY=a key for this test" "$AUTOLAUNCH" drain node3 --job paused) >drain.out 2>&1 || fail "drain: $(cat drain.out)"
+contains "what is said of it" drain.out "node3 is left: the job has 2 nodes and 4 ranks"
+eventually "generation 2 of paused" has_begun paused 2 4
 sleep "$pause"
 lines=$(wc -l <paused/events.jsonl)
 kill -CONT $stopped
