@@ -30,6 +30,9 @@ public:
     void close();
     void release();
     asio::any_io_executor executor() { return socket_.get_executor(); }
+    std::chrono::milliseconds silent_for() const {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_received_);
+    }
     const asio::ip::tcp::endpoint& local_endpoint() const { return local_; }
     const asio::ip::tcp::endpoint& remote_endpoint() const { return remote_; }
 

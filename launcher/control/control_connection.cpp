@@ -40,6 +40,7 @@ void ControlConnection::set_handlers(Handlers handlers) {
     channel_->set_handlers(std::move(handlers));
 }
 void ControlConnection::close() { channel_->close(); }
+std::chrono::milliseconds ControlConnection::silent_for() const { return channel_->silent_for(); }
 asio::ip::tcp::endpoint ControlConnection::local_endpoint() const {
     return channel_->local_endpoint();
 }

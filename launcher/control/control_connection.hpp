@@ -79,6 +79,8 @@ public:
     void set_handlers(Handlers handlers);
     /// What was sent still goes out, for at most a second; then on_end comes, by_us.
     void close();
+    /// Since anything came, from on_ready on.
+    std::chrono::milliseconds silent_for() const;
     asio::ip::tcp::endpoint local_endpoint() const;
     asio::ip::tcp::endpoint remote_endpoint() const;
 

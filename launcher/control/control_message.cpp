@@ -50,12 +50,15 @@ using flight::Is;
 
 auto fields(Is<Join> auto& m) {
     return std::tie(m.protocol, m.version, m.node_name, m.hostname, m.ranks, m.node_rank,
-                    m.topology_address, m.program_digest, m.spec_digest, m.environment_digest);
+                    m.topology_address, m.program_digest, m.spec_digest, m.environment_digest,
+                    m.door, m.incarnation);
 }
 auto fields(Is<AskEnvironment> auto&) { return std::tie(); }
 auto fields(Is<EnvironmentTable> auto& m) { return std::tie(m.variables); }
 auto fields(Is<Refused> auto& m) { return std::tie(m.reason, m.hint); }
-auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, m.ranks, m.now); }
+auto fields(Is<Welcome> auto& m) {
+    return std::tie(m.self, m.run_name, m.nodes, m.ranks, m.now, m.doors, m.incarnations);
+}
 
 auto fields(Is<StartGeneration> auto& m) {
     return std::tie(m.generation, m.master_address, m.master_port, m.store_token, m.secret,
@@ -128,6 +131,8 @@ auto fields(Is<Relay> auto& m) {
     return std::tie(m.channel, m.generation, m.source, m.destination, m.bytes);
 }
 auto fields(Is<Heartbeat> auto&) { return std::tie(); }
+auto fields(Is<Succession> auto& m) { return std::tie(m.bytes); }
+auto fields(Is<Follow> auto& m) { return std::tie(m.node, m.incarnation, m.term); }
 
 namespace {
 
@@ -182,7 +187,7 @@ using Table =
               Kind<StepsAgain, 47>, Kind<ActivityRead, 43>, Kind<StacksWritten, 42>,  //
               Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>,                  //
               Kind<LeaveGeneration, 60>, Kind<NodeAdded, 61>, Kind<CheckNode, 62>, Kind<Ready, 51>,
-              Kind<NodeChecked, 52>, Kind<Heartbeat, 63>>;
+              Kind<NodeChecked, 52>, Kind<Heartbeat, 63>, Kind<Succession, 64>, Kind<Follow, 65>>;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message

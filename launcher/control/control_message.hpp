@@ -15,8 +15,8 @@
 #include <vector>
 
 /// What agents and head say to each other; docs/control-protocol.md has the bytes. Plain data and
-/// its codec: no sockets, no state. Nodes are named by node rank once the roster is known; the head
-/// is node 0.
+/// its codec: no sockets, no state. Nodes are named by node rank once the roster is known; the
+/// first head is node 0.
 namespace autolaunch::launcher::control {
 
 inline constexpr std::uint16_t kProtocolVersion = 12;
@@ -37,6 +37,8 @@ struct Join {
     std::uint64_t program_digest = 0;  ///< of the executable
     std::uint64_t spec_digest = 0;     ///< of everything the job spec was read from
     std::uint64_t environment_digest = 0;
+    std::uint16_t door = 0;         ///< the port at which it hears other agents; 0: at none
+    std::uint64_t incarnation = 0;  ///< of this start of the agent
     bool operator==(const Join&) const = default;
 };
 /// The head's answer to a Join whose environment_digest is not the head's: the node sends
@@ -65,6 +67,11 @@ struct Welcome {
     /// The job runs: ranks of each in the newest generation, in the same form. The receiver waits
     /// as a spare, and says Ready. Empty: the job begins.
     std::string now = {};
+    /// By node rank, of a job whose head can be followed by another one: where each hears the
+    /// others ("address:port"; empty: the head's, which is reached where it is), and which start of
+    /// it that is. Else empty, as in a Welcome to a job that runs.
+    std::vector<std::string> doors = {};
+    std::vector<std::uint64_t> incarnations = {};
     bool operator==(const Welcome&) const = default;
 };
 
@@ -368,8 +375,24 @@ struct ConsoleText {
     bool operator==(const ConsoleText&) const = default;
 };
 
-using Message = std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command,
-                             Report, Fence, FenceDone, Relay, Heartbeat, Ask, Answer, ConsoleText>;
+// Any two agents of a job whose head can be followed by another one.
+
+/// About who is head (quorum/quorum_bytes.hpp has the bytes).
+struct Succession {
+    std::string bytes;
+    bool operator==(const Succession&) const = default;
+};
+/// To the new head: from now on this connection is the sender's to its head, as after a Welcome.
+struct Follow {
+    int node = 0;
+    std::uint64_t incarnation = 0;
+    int term = 0;  ///< of the head that is meant
+    bool operator==(const Follow&) const = default;
+};
+
+using Message =
+    std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command, Report, Fence,
+                 FenceDone, Relay, Heartbeat, Ask, Answer, ConsoleText, Succession, Follow>;
 
 /// The frame: its length, its type, its fields. Throws Error{invalid_argument} over kFrameLimit,
 /// and for a list of more than 131,072 items.

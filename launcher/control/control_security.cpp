@@ -45,8 +45,20 @@ std::shared_ptr<ControlSecurity> ControlSecurity::for_head(const JobIdentity& id
     security->preamble_.credential = key.credential;
     security->key_described_ = key.described;
     security->head_secret_ = std::make_shared<TlsSecret>(TlsSecret{key.key, tls_name(identity)});
+    security->key_ = key.key;
     security->head_key_ = std::move(key);
     security->context(security->head_key_->key.source());  // a library that is missing is told now
+    return security;
+}
+
+std::shared_ptr<ControlSecurity> ControlSecurity::for_peers(const JobIdentity& identity,
+                                                            const JobKey& key, ControlRole role) {
+    std::shared_ptr<ControlSecurity> security(new ControlSecurity(identity, role));
+    security->key_ = JobKey(JobKey::Source::given, key.bytes());
+    if (role == ControlRole::head)
+        security->preamble_.key_source = JobKey::Source::given;
+    security->head_secret_ =
+        std::make_shared<TlsSecret>(TlsSecret{*security->key_, tls_name(identity)});
     return security;
 }
 
@@ -99,6 +111,7 @@ std::string ControlSecurity::given_here_only(const std::string& head_has_it_from
 
 void ControlSecurity::use(const JobKey& key, const SecretFound& found) {
     key_described_ = plan_.described(key.source());
+    key_ = key;
     found(std::make_shared<TlsSecret>(TlsSecret{key, tls_name(identity_)}), {});
 }
 

@@ -28,6 +28,12 @@ public:
     static std::shared_ptr<ControlSecurity> for_node(asio::io_context& io,
                                                      const JobIdentity& identity, KeyPlan plan);
 
+    /// Among agents that have met: both ends have the key, whatever it came from.
+    static std::shared_ptr<ControlSecurity> for_peers(const JobIdentity& identity,
+                                                      const JobKey& key, ControlRole role);
+    /// The one that was used last; nothing at a node that has met no head.
+    const std::optional<JobKey>& key() const { return key_; }
+
     /// "munge", "AUTOLAUNCH_JOB_KEY", …: of the key that was used last; empty at a node that has
     /// met no head.
     const std::string& key_described() const { return key_described_; }
@@ -56,6 +62,7 @@ private:
     JobIdentity identity_;
     Preamble preamble_;
     std::optional<HeadKey> head_key_;
+    std::optional<JobKey> key_;
     KeyPlan plan_;
     std::shared_ptr<const TlsSecret> head_secret_;
     std::map<TlsKeyExchange, TlsContext> contexts_;

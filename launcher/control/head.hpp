@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 class ControlConnection;
 
 /// The head's side of a joined job: commands to all nodes, reports from each. It lives in the agent
-/// of node 0, whose own Member talks to it without a socket. Routes fences and relays by itself.
+/// of one node, whose own Member talks to it without a socket. Routes fences and relays by itself.
 ///
 /// Owner: Joined. Threads: the agent's one. Blocks: never.
 class Head {
@@ -36,6 +36,9 @@ public:
                         const std::shared_ptr<ControlConnection>& connection) = 0;
     /// Where each node is reached, numeric, by node rank; empty for who is gone, and for the head.
     virtual std::vector<std::string> addresses() const = 0;
+    /// Of a node that was lost: it said nothing for too long. Else its connection broke or was
+    /// closed.
+    virtual bool fell_silent(int node) const = 0;
     /// After Finish: true once every node has closed its connection.
     virtual bool all_left() const = 0;
 };

@@ -19,11 +19,17 @@ constexpr std::size_t kFencePartBytes = std::size_t{8} << 20;
 }  // namespace
 
 HeadHub::HeadHub(asio::io_context& io, const Roster& roster, Connections connections)
-    : io_(io), peers_(roster.nodes.size()), fences_(static_cast<int>(roster.nodes.size())) {
-    for (std::size_t node = 0; node < peers_.size(); ++node) {
-        peers_[node].name = roster.nodes[node].name;
-        if (node > 0)
-            adopt(static_cast<int>(node), connections.at(node));
+    : io_(io),
+      self_(roster.self),
+      peers_(roster.nodes.size()),
+      fences_(static_cast<int>(roster.nodes.size())) {
+    for (std::size_t at = 0; at < peers_.size(); ++at) {
+        const int node = static_cast<int>(at);
+        peers_[at].name = roster.nodes[at].name;
+        if (node != self_ && connections.at(at) != nullptr)
+            adopt(node, connections.at(at));
+        else if (node != self_)
+            ++left_;
     }
 }
 
@@ -64,24 +70,46 @@ void HeadHub::adopt(int node, const std::shared_ptr<ControlConnection>& connecti
          .on_end = [this, node](const ConnectionEnd& end) { on_end(node, end); }});
 }
 
-std::unique_ptr<NodeMember> HeadHub::make_own_member() {
-    auto member = std::make_unique<NodeMember>(io_, 0, static_cast<int>(peers_.size()));
-    own_member_ = member.get();
+bool HeadHub::take_back(int node, const std::shared_ptr<ControlConnection>& connection) {
+    if (node == self_ || node < 0 || static_cast<std::size_t>(node) >= peers_.size() ||
+        is_there(node))
+        return false;
+    --left_;
+    peers_[static_cast<std::size_t>(node)].fell_silent = false;
+    adopt(node, connection);
+    return true;
+}
+
+bool HeadHub::is_there(int node) const {
+    return node == self_ || peers_[static_cast<std::size_t>(node)].connection != nullptr;
+}
+
+NodeMember::Link HeadHub::link_of_own_member() {
     const std::weak_ptr<const bool> alive = alive_;
-    member->set_link({.send =
-                          [this, alive](control::Message&& message) {
-                              asio::post(io_,
-                                         [this, alive, message = std::move(message)]() mutable {
-                                             if (!alive.expired())
-                                                 receive(0, std::move(message));
-                                         });
-                          },
-                      .close =
-                          [this, alive] {
-                              if (!alive.expired())
-                                  own_member_ = nullptr;
-                          }});
+    return {.send =
+                [this, alive](control::Message&& message) {
+                    asio::post(io_, [this, alive, message = std::move(message)]() mutable {
+                        if (!alive.expired())
+                            receive(self_, std::move(message));
+                    });
+                },
+            .close =
+                [this, alive] {
+                    if (!alive.expired())
+                        own_member_ = nullptr;
+                }};
+}
+
+std::unique_ptr<NodeMember> HeadHub::make_own_member() {
+    auto member = std::make_unique<NodeMember>(io_, self_, static_cast<int>(peers_.size()));
+    own_member_ = member.get();
+    member->set_link(link_of_own_member());
     return member;
+}
+
+void HeadHub::take_own_member(NodeMember& member) {
+    own_member_ = &member;
+    member.follow(self_, link_of_own_member());
 }
 
 void HeadHub::post_to_own_member(control::Message message) {
@@ -138,7 +166,7 @@ void HeadHub::command(const control::Command& command) {
 }
 
 void HeadHub::send(int node, control::Message&& message) {
-    if (node == 0)
+    if (node == self_)
         return post_to_own_member(std::move(message));
     const Peer& peer = peers_[static_cast<std::size_t>(node)];
     if (peer.connection != nullptr)
@@ -150,7 +178,7 @@ void HeadHub::receive(int node, control::Message&& message) {
     try {
         receive_checked(node, std::move(message));
     } catch (const Error& error) {
-        if (node == 0)
+        if (node == self_)
             throw;  // our own bug
         const auto connection = peers_[static_cast<std::size_t>(node)].connection;
         on_end(node, {ConnectionEnd::Kind::corrupt, error.what()});
@@ -200,7 +228,7 @@ void HeadHub::complete(int generation, FenceTable::Completed&& fence) {
 void HeadHub::send_part(const std::vector<int>& nodes, const control::FenceDone& part) {
     const auto frame = std::make_shared<const std::string>(control::encode(part));
     const auto send_to = [&](std::size_t node) {
-        if (node == 0)
+        if (node == static_cast<std::size_t>(self_))
             return post_to_own_member(part);
         if (peers_[node].connection != nullptr)
             peers_[node].connection->send_encoded(frame);
@@ -221,6 +249,7 @@ void HeadHub::on_end(int node, const ConnectionEnd& end) {
     const std::string why = describe_end(peer.name + " (" + address + ")", end);
     peer.connection->set_handlers({});
     peer.connection.reset();
+    peer.fell_silent = end.kind == ConnectionEnd::Kind::silent;
     ++left_;
     if (!finishing_)
         tell_owner({node, why});

@@ -22,8 +22,9 @@ namespace autolaunch::launcher {
 class HeadHub final : public Head {
 public:
     using Connections =
-        std::vector<std::shared_ptr<ControlConnection>>;  // by node rank; none for 0, this node
+        std::vector<std::shared_ptr<ControlConnection>>;  // by node rank; none for this node
 
+    /// This node is `roster.self`. One without a connection is not there (yet).
     HeadHub(asio::io_context& io, const Roster& roster, Connections connections);
     HeadHub(const HeadHub&) = delete;
     HeadHub& operator=(const HeadHub&) = delete;
@@ -31,6 +32,11 @@ public:
 
     /// The one of this node, which goes through no socket. Once.
     std::unique_ptr<NodeMember> make_own_member();
+    /// The same, of one that had another head.
+    void take_own_member(NodeMember& member);
+    /// A node that is known, and was not there. False: it was.
+    bool take_back(int node, const std::shared_ptr<ControlConnection>& connection);
+    bool is_there(int node) const;
 
     void set_handlers(Handlers handlers) override;
     void command(const control::Command& command) override;
@@ -38,6 +44,9 @@ public:
     int take_in(const std::string& name,
                 const std::shared_ptr<ControlConnection>& connection) override;
     std::vector<std::string> addresses() const override;
+    bool fell_silent(int node) const override {
+        return peers_[static_cast<std::size_t>(node)].fell_silent;
+    }
     bool all_left() const override { return left_ == peers_.size() - 1; }
 
 private:
@@ -45,10 +54,12 @@ private:
         std::string name;
         std::shared_ptr<ControlConnection>
             connection;  // none: it has left or was lost, or it is this node
+        bool fell_silent = false;
     };
     using Kept = std::pair<int, std::variant<control::Report, std::string>>;  // node; a report, or
                                                                               // why it was lost
 
+    NodeMember::Link link_of_own_member();
     void adopt(int node, const std::shared_ptr<ControlConnection>& connection);
     void receive(int node, control::Message&& message);
     void receive_checked(int node, control::Message&& message);
@@ -63,6 +74,7 @@ private:
     void post_to_own_member(control::Message message);
 
     asio::io_context& io_;
+    const int self_;
     std::vector<Peer> peers_;
     FenceTable fences_;
     Handlers handlers_;

@@ -189,6 +189,20 @@ HeadKey make_head_key(const KeyPlan& plan, const JobIdentity& identity, const De
     refuse_without_key(made.reason, file_reason);
 }
 
+HeadKey head_key_again(const KeyPlan& plan, const JobIdentity& identity, const JobKey& key,
+                       const Deadline& deadline) {
+    HeadKey again{key, {}, {}, plan.described(key.source())};
+    if (key.source() == JobKey::Source::munge)
+        again.credential = make_munge_credential(key, identity, plan.munge_socket, deadline)
+                               .credential.value_or(std::string());
+    try {
+        if (key.source() == JobKey::Source::run_directory && !plan.shared_file.empty())
+            again.file = KeyFile(plan.shared_file, key);
+    } catch (const SystemError&) {
+    }
+    return again;
+}
+
 // Under its name it is complete from the first moment: a node may look at any time. What an earlier
 // head left is replaced.
 KeyFile::KeyFile(std::string path, const JobKey& key) : path_(std::move(path)) {

@@ -78,6 +78,12 @@ struct HeadKey {
 /// when there is no way.
 HeadKey make_head_key(const KeyPlan& plan, const JobIdentity& identity, const Deadline& deadline);
 
+/// Of an agent that has the key from the head before: with a credential or a file of its own where
+/// the key is not given. Where that fails, those who were not there when the job began cannot come
+/// by it: nothing is thrown.
+HeadKey head_key_again(const KeyPlan& plan, const JobIdentity& identity, const JobKey& key,
+                       const Deadline& deadline);
+
 /// What a node reads from the shared file: the key, or the reason why not (yet).
 struct SharedKey {
     std::optional<JobKey> key;

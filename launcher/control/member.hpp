@@ -1,6 +1,7 @@
 #pragma once
 #include "control/control_message.hpp"
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -24,7 +25,13 @@ public:
     virtual void set_handlers(Handlers handlers) = 0;
     virtual int node_rank() const = 0;
     virtual int node_count() const = 0;
+    /// The head's, which another node may become.
+    virtual int head_node() const { return 0; }
+    /// How long ago it was heard last; nothing on its own node.
+    virtual std::chrono::milliseconds head_is_silent_for() const { return {}; }
 
+    /// Nothing more is said to the head, nor heard of it: another one is sought.
+    virtual void leave_head() {}
     virtual void report(const control::Report& report) = 0;
     /// `on_done` gets the blobs that are not empty, by node rank; it is dropped when a later
     /// generation starts. A fence over this node alone is done at once.

@@ -1,5 +1,7 @@
 #include "control/node_member.hpp"
 
+#include "control/peer_text.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <asio/post.hpp>
@@ -27,6 +29,47 @@ NodeMember::~NodeMember() {
     alive_.reset();
     if (link_.close)
         link_.close();
+}
+
+void NodeMember::leave_head() {
+    if (const auto close = std::exchange(link_, {}).close)
+        close();
+    head_lost_ = true;
+    kept_commands_.clear();
+    kept_loss_.clear();
+}
+
+void NodeMember::follow(int head, Link link) {
+    leave_head();
+    head_ = head;
+    link_ = std::move(link);
+    head_lost_ = false;
+}
+
+NodeMember::Link link_to_head(NodeMember& member, const std::string& who,
+                              const std::shared_ptr<ControlConnection>& connection) {
+    NodeMember* const target = &member;
+    connection->set_handlers(
+        {.on_ready = {},
+         .on_message =
+             [target, who](control::Message&& message) {
+                 try {
+                     target->deliver(std::move(message));
+                 } catch (const Error& error) {
+                     if (error.code() != ErrorCode::mismatch)
+                         throw;
+                     target->head_lost(who + " cannot be understood: " + error.what());
+                 }
+             },
+         .on_end = [target,
+                    who](const ConnectionEnd& end) { target->head_lost(describe_end(who, end)); }});
+    return {.send = [connection](control::Message&& message) { connection->send(message); },
+            .close =
+                [connection] {
+                    connection->set_handlers({});
+                    connection->close();
+                },
+            .silent_for = [connection] { return connection->silent_for(); }};
 }
 
 void NodeMember::set_handlers(Handlers handlers) {

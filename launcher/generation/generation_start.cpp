@@ -50,7 +50,7 @@ void Generation::leave_trace() {
     if (traces.last_generation < 0)
         traces.first_generation = number_;
     traces.last_generation = number_;
-    if (plan_.node_rank != 0)
+    if (node_.member.node_rank() != node_.member.head_node())
         return;
     if (traces.ports.size() == kMostTracedPorts)
         traces.ports.erase(traces.ports.begin());

@@ -30,6 +30,7 @@ public:
     InputState read(std::string& into, std::size_t most) override;
     void wait(std::function<void()> on_ready) override { reader_.wait(std::move(on_ready)); }
     void leave() override { reader_.leave(); }
+    bool has_read() const { return given_ > 0 || !kept_.empty() || is_spent_; }
 
 private:
     void keep_piece(std::string_view piece);

@@ -113,6 +113,12 @@ JobInput::JobInput(const Place& place, int fd, std::size_t most_kept)
 
 JobInput::~JobInput() { end(); }
 
+bool JobInput::has_any() const {
+    return is_on_head() && situation_.wish.to != InputSpec::To::none &&
+           ((source_ && source_->has_read()) ||
+            (situation_.kind == InputKind::file && has_bytes_to_read(fd_, InputKind::file)));
+}
+
 void JobInput::with_terminal(void (LentTerminal::*call)()) {
     if (terminal_)
         ((*terminal_).*call)();

@@ -46,6 +46,10 @@ public:
     /// Before the first rank of a generation starts. Throws Error when what was read in an earlier
     /// one cannot be given again.
     void begin(int generation);
+    /// The node whose stdin is the job's is gone, or may be: ranks of later generations get none.
+    void lose_source() { situation_.wish.to = InputSpec::To::none; }
+    /// Something of it was read, or can be: without this node it is not there.
+    bool has_any() const;
     /// What it starts with as its stdin; -1: nothing comes.
     int descriptor_for(int rank) const;
     /// The terminal, for a rank that is debugged: all its standard streams; else -1.

@@ -112,7 +112,6 @@ std::optional<Answer> parse_answer(std::string_view bytes) {
 namespace {
 
 constexpr auto kChannel = control::RelayChannel::vouching;
-constexpr int kAsking = 0;  // the head
 // A node's addresses may still be under way when its first rank is here.
 constexpr std::chrono::seconds kPatience{10};
 
@@ -268,16 +267,17 @@ void ConnectionVouching::ask(const TcpEnds& ends, std::function<void(bool)> verd
 
 ConnectionVoucher::ConnectionVoucher(Member& member, int generation)
     : member_(member), generation_(generation) {
+    const int head = member.head_node();
     member_.on_relay(kChannel, generation_,
-                     [&member, generation](int source, std::string_view bytes) {
+                     [&member, generation, head](int source, std::string_view bytes) {
                          const auto question = vouching::parse_question(bytes);
-                         if (source != kAsking || !question)
+                         if (source != head || !question)
                              return;
                          const bool is_ours = is_of_own_user(question->ends.seen_from_far());
-                         member.relay(kChannel, generation, kAsking,
+                         member.relay(kChannel, generation, head,
                                       vouching::encode_answer(question->ticket, is_ours));
                      });
-    member_.relay(kChannel, generation_, kAsking, vouching::encode_addresses(own_addresses()));
+    member_.relay(kChannel, generation_, head, vouching::encode_addresses(own_addresses()));
 }
 
 ConnectionVoucher::~ConnectionVoucher() { member_.on_relay(kChannel, generation_, nullptr); }

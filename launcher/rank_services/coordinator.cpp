@@ -99,7 +99,9 @@ SessionServer::Options Coordinator::session_options(Member& member) const {
 }
 
 MasterStore Coordinator::open_store(asio::io_context& io, Member& member, int generation) const {
-    const MasterAddress address = master_address(plan_.spec, head_address_);
+    const bool is_given = !has_moved_ || plan_.spec.rendezvous.store == "node";
+    const MasterAddress address = is_given ? master_address(plan_.spec, head_address_)
+                                           : MasterAddress{head_address_, head_address_};
     const std::string& given = plan_.spec.rendezvous.address;
     if (generation == 0 && address.told == kLoopback && !given.empty() && given != kLoopback)
         member.report(control::NodeWarning{"the store is on " + std::string(kLoopback) +
@@ -140,7 +142,7 @@ GenerationSockets Coordinator::open(asio::io_context& io, Member& member,
     sockets.facts.master_addr = start.master_address;
     sockets.facts.master_port = start.master_port;
     sockets.facts.store_token = start.store_token;
-    if (member.node_rank() > 0) {
+    if (member.node_rank() != member.head_node()) {
         sockets.voucher = std::make_unique<ConnectionVoucher>(member, start.generation);
         sockets.store_relay = std::make_unique<StoreRelay>(
             io, member, start.generation,

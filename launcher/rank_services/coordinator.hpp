@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -49,6 +50,12 @@ public:
     /// with one node.
     Coordinator(const LaunchPlan& plan, SocketDirectory& sockets, std::string head_address);
 
+    /// This node is the head now, which others reach there: an address that was given for the store
+    /// is another machine's.
+    void move_head_here(std::string address) {
+        head_address_ = std::move(address);
+        has_moved_ = true;
+    }
     /// On the head, before the nodes are told to start. Throws Error with a hint: an address that
     /// is not ours, a port that is taken.
     MasterStore open_store(asio::io_context& io, Member& member, int generation) const;
@@ -67,6 +74,7 @@ private:
     const LaunchPlan& plan_;
     SocketDirectory& sockets_;
     std::string head_address_;
+    bool has_moved_ = false;
 };
 
 /// Where the store listens, and how ranks are told it.

@@ -15,10 +15,6 @@ namespace autolaunch::launcher {
 
 namespace relay = store_relay;
 
-namespace {
-constexpr int kHead = 0;
-}  // namespace
-
 /// Between the server's clients and the head.
 class StoreRelay::Forwarder final : public store::Backend,
                                     public relay::RequestMerger::Outlet,
@@ -135,15 +131,16 @@ StoreRelay::StoreRelay(asio::io_context& io, Member& member, int generation,
       generation_(generation),
       forwarder_(std::make_shared<Forwarder>(
           io, options.limits,
-          [&member, generation](std::string message) {
-              member.relay(control::RelayChannel::store, generation, kHead, std::move(message));
+          [&member, generation, head = member.head_node()](std::string message) {
+              member.relay(control::RelayChannel::store, generation, head, std::move(message));
           })),
       server_(std::make_unique<StoreServer>(io, options, forwarder_, forwarder_->budget())) {
-    member_.on_relay(control::RelayChannel::store, generation_,
-                     [forwarder = forwarder_](int source, std::string_view bytes) {
-                         if (source == kHead)
-                             forwarder->receive(bytes);
-                     });
+    member_.on_relay(
+        control::RelayChannel::store, generation_,
+        [forwarder = forwarder_, head = member.head_node()](int source, std::string_view bytes) {
+            if (source == head)
+                forwarder->receive(bytes);
+        });
 }
 
 StoreRelay::~StoreRelay() {

@@ -116,6 +116,8 @@ void HeadJoin::on_message(RollCall::Visitor visitor, control::Message&& message)
 void HeadJoin::on_join(RollCall::Visitor visitor, const control::Join& join) {
     Guest& guest = guests_.at(visitor);
     guest.environment_digest = join.environment_digest;
+    guest.door = join.door;
+    guest.incarnation = join.incarnation;
     roll_.enter(visitor, guest.address, join);
     if (environments_.must_ask(join.node_name, join.environment_digest))
         guest.connection->send(control::AskEnvironment{});
@@ -170,11 +172,27 @@ void HeadJoin::call_last() {
     });
 }
 
+// Our own is reached where each of them has reached us.
+void HeadJoin::add_doors(const RollCall::Start& start, control::Welcome& welcome) const {
+    const control::Join& head = options_.expectation.head;
+    welcome.doors.push_back(":" + std::to_string(head.door));
+    welcome.incarnations.push_back(head.incarnation);
+    for (std::size_t node = 1; node < start.visitors.size(); ++node) {
+        const Guest& guest = guests_.at(start.visitors[node]);
+        welcome.doors.push_back(guest.address + ":" + std::to_string(guest.door));
+        welcome.incarnations.push_back(guest.incarnation);
+    }
+}
+
 void HeadJoin::welcome_all() {
     RollCall::Start start = roll_.start();
     control::Welcome welcome = make_welcome(start.roster);
     HeadHub::Connections connections(start.visitors.size());
     Outcome outcome;
+    if (options_.expectation.head.door != 0)
+        add_doors(start, welcome);
+    outcome.doors = welcome.doors;
+    outcome.incarnations = welcome.incarnations;
     for (std::size_t node = 1; node < start.visitors.size(); ++node) {
         Guest& guest = guests_.at(start.visitors[node]);
         welcome.self = static_cast<int>(node);

@@ -1,7 +1,7 @@
 #pragma once
 #include "control/control_connection.hpp"
 #include "control/head.hpp"
-#include "control/member.hpp"
+#include "control/node_member.hpp"
 #include "rendezvous/environment_comparison.hpp"
 #include "rendezvous/head_listener.hpp"
 #include "rendezvous/reception.hpp"
@@ -40,9 +40,11 @@ public:
         std::exception_ptr error;  ///< RendezvousError; null: all went well
         Roster roster;
         std::unique_ptr<Head> head;
-        std::unique_ptr<Member> member;     ///< this node's own
-        std::string head_address;           ///< ours, as another node reaches it
-        std::vector<std::string> warnings;  ///< environments that differ
+        std::unique_ptr<NodeMember> member;   ///< this node's own
+        std::string head_address;             ///< ours, as another node reaches it
+        std::vector<std::string> warnings;    ///< environments that differ
+        std::vector<std::string> doors = {};  ///< as the Welcome has them
+        std::vector<std::uint64_t> incarnations = {};
     };
     using Handler = std::function<void(Outcome&&)>;
 
@@ -61,6 +63,8 @@ private:
         std::shared_ptr<ControlConnection> connection;
         std::string address;
         std::optional<std::uint64_t> environment_digest;  // once it has said who it is
+        std::uint16_t door = 0;
+        std::uint64_t incarnation = 0;
     };
     using Guests = std::unordered_map<RollCall::Visitor, Guest>;
 
@@ -70,6 +74,7 @@ private:
     void on_end(RollCall::Visitor visitor);
     void proceed();
     void welcome_all();
+    void add_doors(const RollCall::Start& start, control::Welcome& welcome) const;
     void on_deadline();
     void call_last();
     void refuse_job(const std::vector<Objection>& objections);

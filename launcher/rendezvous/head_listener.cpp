@@ -61,7 +61,7 @@ public:
                         break;
                     continue;
                 }
-                port_ = port;
+                port_ = port != 0 ? port : acceptor_.local_endpoint(error).port();
                 ipv4_only_ = family == tcp::v4();
                 acceptor_.native_non_blocking(true);
                 return wait();

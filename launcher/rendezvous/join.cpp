@@ -20,6 +20,7 @@
 
 #include <cerrno>
 #include <optional>
+#include <random>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -36,12 +37,26 @@ struct Situation {
     JobIdentity identity;
     KeyPlan key_plan;
     control::EnvironmentTable environment_table;
+    std::optional<Peers> peers = {};  // until somebody has joined
 
     bool names_are_known() const {
         return !allocation.numbered_by_arrival &&
                allocation.node_names.size() == static_cast<std::size_t>(request.node_count);
     }
 };
+
+constexpr auto kCredentialTime = std::chrono::seconds(2);
+
+// Another start of the same agent has another one; 0 is nobody's.
+std::uint64_t random_incarnation() {
+    std::random_device device;
+    const std::uint64_t high = device();
+    return (high << 32 | device()) | 1;
+}
+
+std::string join_address(const std::string& address, std::uint16_t port) {
+    return address + ':' + std::to_string(port);
+}
 
 std::string own_name(const Allocation& allocation, const JoinRequest& request) {
     const auto rank = static_cast<std::size_t>(allocation.node_rank);
@@ -69,6 +84,10 @@ control::Join introduce(const Situation& here) {
     join.program_digest = here.request.program_digest;
     join.spec_digest = here.request.spec_digest;
     join.environment_digest = digest_of(here.environment_table);
+    if (here.peers) {
+        join.door = here.peers->door->port();
+        join.incarnation = here.peers->incarnation;
+    }
     return join;
 }
 
@@ -159,16 +178,10 @@ Expectation expectation_of(const Situation& here) {
 }
 
 // Without it the job does all but take in nodes and answer to people.
-void open_door(const Situation& here, const std::shared_ptr<ControlSecurity>& security,
-               Joined& joined) {
+void open_door(asio::io_context& io, const std::shared_ptr<ControlSecurity>& security,
+               HeadDoor::Options options, Joined& joined) {
     try {
-        joined.door = std::make_unique<HeadDoor>(
-            here.io, security,
-            HeadDoor::Options{.ports = here.identity.ports,
-                              .connection = connection_options(here.spec),
-                              .head = introduce(here),
-                              .environment = here.environment_table,
-                              .spec_name = here.request.spec_name});
+        joined.door = std::make_unique<HeadDoor>(io, security, std::move(options));
     } catch (const RendezvousError& error) {
         joined.summary.warnings.push_back(
             std::string("no node can join while the job runs, and drain and attach find nobody: ") +
@@ -176,7 +189,40 @@ void open_door(const Situation& here, const std::shared_ptr<ControlSecurity>& se
     }
 }
 
-Joined join_as_head(const Situation& here) {
+/// Everybody's door but our own, which others reach where they have reached us.
+std::string own_door(const std::string& address, const Situation& here) {
+    return join_address(address, here.peers->door->port());
+}
+
+std::function<void(Joined&)> door_opener(const Situation& here, const JobKey& key) {
+    // What is referred to here lives as long as the job; what is not is copied.
+    auto identity = here.identity;
+    auto table = here.environment_table;
+    auto introduction = introduce(here);
+    auto name = here.request.spec_name;
+    auto options = connection_options(here.spec);
+    return [&io = here.io, identity, table, introduction, name, options, key,
+            plan = here.key_plan](Joined& joined) {
+        auto head_key = head_key_again(plan, identity, key, Deadline::after(kCredentialTime));
+        open_door(io, ControlSecurity::for_head(identity, std::move(head_key)),
+                  HeadDoor::Options{.ports = identity.ports,
+                                    .connection = options,
+                                    .head = introduction,
+                                    .environment = table,
+                                    .spec_name = name},
+                  joined);
+    };
+}
+
+void take_peers(Situation& here, const std::optional<JobKey>& key, Joined& joined) {
+    if (!here.peers || !key)
+        return;
+    here.peers->identity = here.identity;
+    here.peers->key = key;
+    joined.peers = std::move(here.peers);
+}
+
+Joined join_as_head(Situation& here) {
     const auto timeout = here.spec.timeout;
     const auto security = ControlSecurity::for_head(
         here.identity, make_head_key(here.key_plan, here.identity, Deadline::after(timeout)));
@@ -198,11 +244,24 @@ Joined join_as_head(const Situation& here) {
     joined.summary.local_address = outcome.head_address;
     joined.summary.warnings = std::move(outcome.warnings);
     joined.identity = here.identity.name;
-    open_door(here, security, joined);
+    open_door(here.io, security,
+              HeadDoor::Options{.ports = here.identity.ports,
+                                .connection = connection_options(here.spec),
+                                .head = introduce(here),
+                                .environment = here.environment_table,
+                                .spec_name = here.request.spec_name},
+              joined);
+    if (here.peers) {
+        here.peers->doors = std::move(outcome.doors);
+        here.peers->doors[0] = own_door(outcome.head_address, here);
+        here.peers->incarnations = std::move(outcome.incarnations);
+        joined.open_door = door_opener(here, *security->key());
+    }
+    take_peers(here, security->key(), joined);
     return joined;
 }
 
-Joined join_as_member(const Situation& here) {
+Joined join_as_member(Situation& here) {
     const auto security = ControlSecurity::for_node(here.io, here.identity, here.key_plan);
     MemberJoin::Options options;
     options.search.hosts = head_hosts(here);
@@ -231,6 +290,17 @@ Joined join_as_member(const Situation& here) {
     joined.summary.key_source = security->key_described();
     joined.summary.head_address = outcome.head_address;
     joined.summary.local_address = outcome.local_address;
+    if (here.peers) {
+        control::Welcome& welcome = outcome.welcome;
+        here.peers->doors = std::move(welcome.doors);
+        here.peers->incarnations = std::move(welcome.incarnations);
+        if (!here.peers->doors.empty()) {
+            const auto port = here.peers->doors[0].rfind(':');
+            here.peers->doors[0] = outcome.head_address + here.peers->doors[0].substr(port);
+        }
+        joined.open_door = door_opener(here, *security->key());
+    }
+    take_peers(here, security->key(), joined);
     return joined;
 }
 
@@ -247,6 +317,11 @@ Joined join_job(asio::io_context& io, const RendezvousSpec& spec, const Allocati
     here.key_plan = plan_job_key(spec, environment, here.identity, request.shared_directory);
     check_key_reaches_pods(here.key_plan, environment);
     here.environment_table = describe_environment(environment);
+    if (request.head_may_change) {
+        here.peers.emplace();
+        here.peers->door = std::make_unique<PeerDoor>(io);
+        here.peers->incarnation = random_incarnation();
+    }
     HeadClaim claim{allocation.node_rank == 0, {}};
     if (allocation.numbered_by_arrival)
         claim = claim_head(allocation.head_address, spec.is_host, request.hostname, here.identity);

@@ -2,16 +2,19 @@
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
 #include "control/head.hpp"
-#include "control/member.hpp"
+#include "control/node_member.hpp"
 #include "control/rendezvous_error.hpp"
 #include "rendezvous/head_door.hpp"
+#include "rendezvous/peer_door.hpp"
 #include "spec/rendezvous_spec.hpp"
 
 #include <asio/io_context.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,7 @@ struct JoinRequest {
     std::string shared_directory;      ///< for the key file, the last resort
     std::uint64_t program_digest = 0;  ///< equal on all nodes, or the job is refused
     std::uint64_t spec_digest = 0;     ///< the same
+    bool head_may_change = false;      ///< its loss does not end the job: agents hear each other
     int cancel_fd = -1;                ///< readable: give up (the keeper is gone); -1: never
 };
 
@@ -43,14 +47,28 @@ struct JoinSummary {
         local_address;  ///< numeric: this node's end of a control connection; empty with one node
 };
 
+/// The agents of a job whose head can be followed by another one.
+struct Peers {
+    std::unique_ptr<PeerDoor> door;  ///< ours
+    JobIdentity identity;
+    std::optional<JobKey> key;
+    std::uint64_t incarnation = 0;  ///< ours
+    std::vector<std::string>
+        doors;  ///< by node rank: "address:port"; none where the job runs already
+    std::vector<std::uint64_t> incarnations;
+};
+
 struct Joined {
     Roster roster;
     std::unique_ptr<Head> head;  ///< on node 0 only
-    std::unique_ptr<Member> member;
+    std::unique_ptr<NodeMember> member;
     JoinSummary summary;
     bool late = false;               ///< the job runs already; this node waits as a spare
     std::unique_ptr<HeadDoor> door;  ///< on node 0 of a job of several, where it could be opened
     std::string identity;            ///< the job's, by which others find it; empty with one node
+    std::optional<Peers> peers;      ///< nothing: the head's end is the job's
+    /// Opens `door` where it is not open: of a node that was not the head before.
+    std::function<void(Joined&)> open_door = {};
 };
 
 /// Brings the nodes of the job together, each calling this. Runs `io` until all are there; the

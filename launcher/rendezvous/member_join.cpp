@@ -19,32 +19,11 @@ constexpr std::chrono::milliseconds kPauseAfterBreak{200};
 constexpr std::chrono::seconds kLongerThanHead{10};
 
 /// What the head says reaches the member from now on: a command may follow the Welcome at once.
-std::unique_ptr<Member> make_member(asio::io_context& io, const std::string& who, int node_rank,
-                                    int node_count,
-                                    const std::shared_ptr<ControlConnection>& connection) {
+std::unique_ptr<NodeMember> make_member(asio::io_context& io, const std::string& who, int node_rank,
+                                        int node_count,
+                                        const std::shared_ptr<ControlConnection>& connection) {
     auto member = std::make_unique<NodeMember>(io, node_rank, node_count);
-    NodeMember* const target = member.get();
-    connection->set_handlers(
-        {.on_ready = {},
-         .on_message =
-             [target, who](control::Message&& message) {
-                 try {
-                     target->deliver(std::move(message));
-                 } catch (const Error& error) {
-                     if (error.code() != ErrorCode::mismatch)
-                         throw;
-                     target->head_lost(who + " cannot be understood: " + error.what());
-                 }
-             },
-         .on_end = [target,
-                    who](const ConnectionEnd& end) { target->head_lost(describe_end(who, end)); }});
-    member->set_link(
-        {.send = [connection](control::Message&& message) { connection->send(message); },
-         .close =
-             [connection] {
-                 connection->set_handlers({});
-                 connection->close();
-             }});
+    member->set_link(link_to_head(*member, who, connection));
     return member;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "control/control_connection.hpp"
-#include "control/member.hpp"
+#include "control/node_member.hpp"
 #include "rendezvous/head_search.hpp"
 
 #include <asio/io_context.hpp>
@@ -32,7 +32,7 @@ public:
         std::exception_ptr error;  ///< RendezvousError; null: all went well
         control::Welcome welcome;
         std::string head_address;
-        std::unique_ptr<Member> member;
+        std::unique_ptr<NodeMember> member;
         std::string local_address = {};  ///< ours, on the way to the head
     };
     using Handler = std::function<void(Outcome&&)>;

@@ -212,6 +212,10 @@ struct NodeDrained {
 struct HeadLost {
     std::string node, why;
 };
+/// This node's agent is the job's head from now on; the one before is gone, or not heard.
+struct HeadChanged {
+    std::string node, from;
+};
 /// A rank could not be started at all.
 struct SpawnFailed {
     int rank = 0;
@@ -259,10 +263,10 @@ struct Event {
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
                  StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
                  RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
-                 NodeLost, WorldChanged, NodeJoined, NodeDrained, HeadLost, SpawnFailed,
-                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady, WarningRaised,
-                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobHung,
-                 StragglersSeen, JobEnded>
+                 NodeLost, WorldChanged, NodeJoined, NodeDrained, HeadLost, HeadChanged,
+                 SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady,
+                 WarningRaised, FlightShown, StandstillNoticed, StandstillOver, StacksShown,
+                 JobHung, StragglersSeen, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

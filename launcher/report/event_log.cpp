@@ -6,6 +6,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -263,6 +264,9 @@ std::pair<const char*, Json> describe(const JobHung& e) {
 std::pair<const char*, Json> describe(const HeadLost& e) {
     return {"head_lost", {{"node", e.node}, {"why", e.why}}};
 }
+std::pair<const char*, Json> describe(const HeadChanged& e) {
+    return {"head_changed", {{"node", e.node}, {"from", e.from}}};
+}
 std::pair<const char*, Json> describe(const SpawnFailed& e) {
     Json json = {{"rank", e.rank}, {"what", e.what}};
     set_if_any(json, "hint", e.hint);
@@ -318,6 +322,16 @@ EventLog::EventLog(const std::filesystem::path& path, std::vector<std::string> s
     : path_(path),
       fd_(OwnedFolder::make(path.parent_path()).append(path.filename())),
       secrets_(std::move(secrets)) {}
+
+void EventLog::end_torn_line() {
+    struct stat facts {};
+    char last = '\n';
+    const bool has_any = ::fstat(fd_.get(), &facts) == 0 && facts.st_size > 0;
+    const int reading = has_any ? ::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    const UniqueFd closed_in_the_end(reading);
+    if (reading >= 0 && ::pread(reading, &last, 1, facts.st_size - 1) == 1 && last != '\n')
+        write_line({});
+}
 
 // Readers see whole lines: of one that found no room for its end nothing stays. Nobody else writes.
 bool EventLog::write_line(const std::string& line) {

@@ -38,6 +38,8 @@ public:
     explicit EventLog(const std::filesystem::path& path, std::vector<std::string> secrets = {});
 
     Outcome append(const Event& event);
+    /// Another process may have been killed while it wrote the last one.
+    void end_torn_line();
 
     const std::filesystem::path& path() const { return path_; }
     std::size_t lost() const { return lost_; }  ///< in all

@@ -22,6 +22,7 @@ namespace {
 
 constexpr const char* kLedgerFile = "ledger.json";
 constexpr std::size_t kMostLedgerBytes = 1U << 20;
+constexpr std::size_t kMostHeldBack = 10'000;
 constexpr std::size_t kMostEventBytes = 64U << 20;
 
 bool is_no_rank_s_doing(Cause cause) {
@@ -37,7 +38,37 @@ Reporter::Reporter(ReporterOptions options, Console& console)
         log_.emplace(options_.events_path, options_.secrets);
 }
 
+// What an earlier head has told is its own: a line that it had begun is ended, and ours follow.
+void Reporter::become_head(JobStarted job, const std::filesystem::path& events, int generation) {
+    options_.only_records = false;
+    job_ = std::move(job);
+    log_.emplace(events, options_.secrets);
+    log_->end_torn_line();
+    read_earlier_attempts({std::chrono::system_clock::now(), generation, job_});
+}
+
+void Reporter::become_member(const std::filesystem::path& events) {
+    options_.only_records = true;
+    held_back_.clear();
+    may_record_ = {};
+    stop_notice_.reset();
+    countdown_.reset();
+    console_.set_status({});
+    log_.emplace(events, options_.secrets);
+}
+
 void Reporter::handle(const Event& event) {
+    if (may_record_ && !may_record_()) {
+        if (held_back_.size() < kMostHeldBack)
+            held_back_.push_back(event);
+        return;
+    }
+    for (const Event& earlier : std::exchange(held_back_, {}))
+        take(earlier);
+    take(event);
+}
+
+void Reporter::take(const Event& event) {
     record(event);
     if (options_.only_records && !std::holds_alternative<HeadLost>(event.what))
         return;
@@ -300,6 +331,13 @@ void Reporter::show(const Event&, const NodeDrained& drained) {
 void Reporter::show(const Event&, const HeadLost& lost) {
     console_.write_message(console_.style().red(fmt::format("✗ the head was lost: {}", lost.why)) +
                            fmt::format("\n    cause: {}", name_of(Cause::node_lost)));
+}
+
+void Reporter::show(const Event&, const HeadChanged& changed) {
+    console_.write_message(escape_for_terminal(
+        fmt::format("  head      {}, instead of {}, which is not heard any more", changed.node,
+                    changed.from),
+        Colours::strip));
 }
 
 void Reporter::show(const Event&, const SpawnFailed& failure) {

@@ -7,8 +7,10 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -43,6 +45,14 @@ public:
     Reporter(ReporterOptions options, Console& console);
 
     void handle(const Event& event);
+    /// This node's agent is head of a job that had another one: it shows what concerns the job, and
+    /// goes on with that head's events.
+    void become_head(JobStarted job, const std::filesystem::path& events, int generation);
+    /// No longer head: what is told goes into that file, and what was held back is forgotten.
+    void become_member(const std::filesystem::path& events);
+    /// Asked before each event; while it says no, events wait: a head that nobody has answered may
+    /// not be one any more. Empty: always.
+    void set_gate(std::function<bool()> may_record) { may_record_ = std::move(may_record); }
     /// Refreshes what is shown; call it with Console::pump().
     void tick(Clock::time_point now = Clock::now());
     /// At the end, when all has been written: says, unless it was said, that output of ranks was
@@ -61,6 +71,7 @@ private:
         bool can_hurry = false;
     };
 
+    void take(const Event& event);
     void record(const Event& event);
     void say_of_record(const std::string& text);
     void say_of_output();
@@ -87,6 +98,7 @@ private:
     void show(const Event& event, const NodeJoined& joined);
     void show(const Event& event, const NodeDrained& drained);
     void show(const Event& event, const HeadLost& lost);
+    void show(const Event& event, const HeadChanged& changed);
     void show(const Event& event, const SpawnFailed& failure);
     void show(const Event& event, const WarningRaised& warning);
     void show(const Event& event, const PythonPreloaded& imports);
@@ -103,6 +115,8 @@ private:
     ReporterOptions options_;
     Console& console_;
     std::optional<EventLog> log_;
+    std::function<bool()> may_record_;
+    std::vector<Event> held_back_;
     bool told_of_loss_ = false;    ///< of events: once, and how many at the end
     bool told_of_output_ = false;  ///< that it does not reach stdout
     LedgerBook book_;              ///< but where others show the job

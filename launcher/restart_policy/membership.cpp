@@ -39,6 +39,18 @@ Membership::Membership(MemberLimits limits, const std::vector<Node>& nodes, int 
     std::iota(seats_.begin(), seats_.begin() + whole, 0);
 }
 
+// Seats that were free are behind the others then: who stays may get another number of ranks.
+void Membership::restore(const std::vector<int>& order, const std::vector<int>& gone,
+                         const std::map<std::string, std::string>& unfit) {
+    std::fill(seats_.begin(), seats_.end(), kFree);
+    const std::size_t seated = std::min(order.size(), seats_.size());
+    std::copy_n(order.begin(), seated, seats_.begin());
+    wanted_ = static_cast<int>(seated);
+    for (const int node : gone)
+        of(node).standing = Standing::lost;
+    unfit_ = unfit;
+}
+
 bool Membership::lose(int node) {
     if (of(node).standing == Standing::lost)
         return false;

@@ -47,6 +47,13 @@ public:
     /// The first `at_start` nodes take part. `head` is the one that the job cannot do without.
     Membership(MemberLimits limits, const std::vector<Node>& nodes, int at_start, int head = 0);
 
+    /// As another head has left it: those of `order` have taken part, on the seats in that order,
+    /// and `gone` are lost.
+    void restore(const std::vector<int>& order, const std::vector<int>& gone,
+                 const std::map<std::string, std::string>& unfit);
+    /// By name, with the reason.
+    const std::map<std::string, std::string>& unfit() const { return unfit_; }
+
     /// It is gone, or its scheduler has given it up. False: that was known.
     bool lose(int node);
     /// Somebody wants it out of the job. Why that cannot be; empty: the next generation is without.

@@ -68,7 +68,9 @@ std::string head_record(const Joined& joined, const JobSpec& spec, const LaunchP
                         const fs::path& sockets) {
     Json hosts = Json::array();
     for (const std::string& host :
-         {joined.summary.head_address, joined.roster.nodes.front().name, plan.hostname})
+         {joined.summary.head_address,
+          joined.roster.nodes.at(static_cast<std::size_t>(joined.member->head_node())).name,
+          plan.hostname})
         if (!host.empty())
             hosts.push_back(host);
     return Json{{"version", kVersion},

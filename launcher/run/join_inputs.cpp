@@ -58,6 +58,7 @@ JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::
         spec.rendezvous.address_is_meeting_place && resources.most_nodes > resources.nodes;
     request.fewest_nodes =
         fewest_nodes(spec).value_or(may_be_fewer ? resources.nodes : shape.nodes);
+    request.head_may_change = fewest_nodes(spec) && spec.trainer.preload_from != "node";
     request.ranks_here = shape.ranks_here;
     request.run_id = spec.run_id;
     request.spec_name = std::filesystem::path(spec.spec_file).filename();

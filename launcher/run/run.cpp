@@ -309,8 +309,11 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     console_options.ranks_write_bytes = !plan.spec.logging.prefix;
     Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
-    if (joined.head)
+    const auto keep_head = [&, &plan = plan, &run_dir = run_dir] {
         run_dir.keep_head(head_record(joined, spec, plan, sockets->path()));
+    };
+    if (joined.head)
+        keep_head();
     JobTraces traces;
     traces.scratch = sockets->path();
     write_job_record(sockets->path(), {plan.run_id, plan.run_dir, plan.hostname, plan.node_rank});
@@ -331,7 +334,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
                    replan,
                    add_node,
                    check,
-                   joined.head ? door_of(sockets->path()) : std::string()},
+                   joined.head || joined.peers ? door_of(sockets->path()) : std::string(),
+                   keep_head},
                   std::move(keeper_gone), {environment, file_limit, ignores_hangup()});
     coordinator.reset();
     sockets.reset();

@@ -26,6 +26,13 @@ void AgentPulse::begin(std::chrono::milliseconds limit, int code) {
     shared_->limit_ms = limit.count();
 }
 
+// One that has ended its promise meanwhile has promised nothing anew.
+void AgentPulse::beat(std::chrono::milliseconds left) noexcept {
+    if (shared_->limit_ms != 0)
+        shared_->limit_ms = std::max<std::int64_t>(1, left.count());
+    beat();
+}
+
 bool PulseWatch::is_silent(Clock::time_point now) {
     const std::uint64_t beats = pulse_.beats();
     const auto limit = pulse_.limit();

@@ -24,6 +24,10 @@ public:
     /// keeper of one that was killed, so or otherwise, exits with `code`.
     void begin(std::chrono::milliseconds limit, int code);
     void beat() noexcept { shared_->beats.fetch_add(1, std::memory_order_relaxed); }
+    /// The next beat has to come within `left`, which replaces begin()'s limit: an agent that has
+    /// not heard from its head for a while has that much less time, for the others count from
+    /// there. At least a millisecond.
+    void beat(std::chrono::milliseconds left) noexcept;
     void end() noexcept { shared_->limit_ms = 0; }
     /// The SIGTERM that came is the keeper's own: whoever started us on this node is gone.
     bool parent_is_gone() const noexcept { return shared_->parent_is_gone; }
@@ -54,8 +58,9 @@ private:
     Shared* shared_;
 };
 
-/// The keeper's look at it. What counts is time in which the keeper itself ran: a machine that
-/// slept and a job that the scheduler suspended are no silence. Pure, but for the pulse.
+/// The keeper's look at it: it is late by two intervals at most. What counts is time in which the
+/// keeper itself ran: a machine that slept and a job that the scheduler suspended are no silence.
+/// Pure, but for the pulse.
 class PulseWatch {
 public:
     using Clock = std::chrono::steady_clock;
@@ -65,7 +70,7 @@ public:
     /// Look as often as kInterval. True: silent for longer than it promised.
     bool is_silent(Clock::time_point now);
 
-    static constexpr std::chrono::milliseconds kInterval{500};
+    static constexpr std::chrono::milliseconds kInterval{250};
 
 private:
     const AgentPulse& pulse_;

@@ -45,8 +45,9 @@ public:
     /// Nothing more comes from that agent over the link that was: at once what silence tells late.
     void link_lost(int node, Moment now, Effects& effects);
     void witness_answered(int formed, bool ours, Moment now, Effects& effects);
-    /// The head's: the record that is to follow the newest one. Generation and last electorate are
-    /// filled in. False: this agent is not head, or the one before is not committed yet.
+    /// The head's: the record that is to follow the newest one. The last electorate is filled in,
+    /// and the generation where its number is not higher than the newest. False: this agent is not
+    /// head, or the one before is not committed yet.
     bool propose(GenerationRecord next, Moment now, Effects& effects);
 
     /// The head's: that node is given up, and hears of no lease any more. When no rank of it lives
@@ -121,6 +122,7 @@ private:
     void note_heard(const Voter& from, Moment stamp);
     void note_stamp(const Voter& from, Moment stamp, Moment now);
     void finish_if_known(Moment now, Effects& effects);
+    void claim_if_left(Moment now, Effects& effects);
     Moment backed_at(Moment now) const;
     void stand_down(std::string_view why, Moment now, Effects& effects);
 
@@ -148,7 +150,8 @@ private:
     int read_committed_ = -1;  ///< the newest generation of which a voter knows that it was
     Moment stood_at_{0}, asked_at_{0};
     int highest_seen_ = 0;
-    std::vector<int> claimed_;  ///< Electorate::formed, of which the witness was asked
+    std::vector<int>
+        claimed_;  ///< Electorate::formed, of which the witness was asked; a head's, too
 
     // A head's.
     struct Contact {

@@ -49,8 +49,11 @@ void Succession::on(const Voter& from, const Vote& vote, Moment now, Effects& ef
         ++dropped_.of_older_terms;
         return;
     }
-    if (vote.accepted.record && best_.is_before(vote.accepted) &&
-        !vote.accepted.record->has_voter(options_.self))
+    // Once a record is committed, those of the generation before it are asked for nothing more.
+    const RecordPointer& newer = vote.accepted.record;
+    const bool is_committed = newer && newer->generation <= vote.committed;
+    if (newer && best_.is_before(vote.accepted) &&
+        !(is_committed ? newer->now.contains(options_.self) : newer->has_voter(options_.self)))
         return give_up("the job has gone on without this node", effects);
     if (!vote.granted)
         return;
@@ -102,12 +105,37 @@ void Succession::claim_if_alone(Effects& effects) {
 }
 
 void Succession::witness_answered(int formed, bool ours, Moment now, Effects& effects) {
-    if (role_ != Role::candidate)
+    if (role_ != Role::candidate && role_ != Role::head)
         return;
-    if (!ours)
+    if (!ours) {
+        if (role_ == Role::head)
+            stand_down("the other node has gone on alone", now, effects);
         return give_up("the other node has gone on alone", effects);
+    }
     witnessed_.push_back(formed);
-    win_if_backed(now, effects);
+    role_ == Role::head ? commit_if_accepted(now, effects) : win_if_backed(now, effects);
+}
+
+// A head of two that has given the other one up, or will have heard nothing of it for a lease, need
+// not stand down to ask the witness.
+void Succession::claim_if_left(Moment now, Effects& effects) {
+    const bool is_left = now + 2 * options_.beat >= backed_at(now) + options_.lease;
+    const auto claim = [&](const Electorate& electorate) {
+        const bool is_claimed =
+            std::find(claimed_.begin(), claimed_.end(), electorate.formed) != claimed_.end();
+        const bool is_given_up =
+            std::any_of(contacts_.begin(), contacts_.end(), [&](const Contact& known) {
+                return known.is_dismissed && electorate.contains(known.voter);
+            });
+        if (!electorate.needs_witness() || is_claimed || (!is_given_up && !is_left))
+            return;
+        claimed_.push_back(electorate.formed);
+        effects.emplace_back(ClaimWitness{electorate.formed});
+    };
+    if (committed_)
+        claim(committed_->now);
+    if (proposed_)
+        claim(proposed_->now);
 }
 
 void Succession::tick_candidate(Moment now, Effects& effects) {
@@ -130,7 +158,7 @@ void Succession::tick_candidate(Moment now, Effects& effects) {
 bool Succession::propose(GenerationRecord next, Moment now, Effects& effects) {
     if (role_ != Role::head || !leads_ || proposed_)
         return false;
-    next.generation = committed_->generation + 1;
+    next.generation = std::max(next.generation, committed_->generation + 1);
     next.last = committed_->now;
     next.now.formed = next.now.voters == next.last.voters ? next.last.formed : next.generation;
     put_forward(std::make_shared<const GenerationRecord>(std::move(next)), now, effects);
@@ -312,6 +340,7 @@ void Succession::tick_head(Moment now, Effects& effects) {
             send_beats(now, effects);
         return finish_if_known(now, effects);
     }
+    claim_if_left(now, effects);
     const bool is_stuck = proposed_ && now - proposed_at_ >= options_.lease;
     const bool backed = has_followers(now) && !is_stuck;
     if (!backed && !(held_ && now < held_until_))

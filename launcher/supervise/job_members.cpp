@@ -1,4 +1,5 @@
 #include "base/deadline.hpp"
+#include "control/peer_text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "rendezvous/welcome.hpp"
 #include "report/units.hpp"
@@ -88,6 +89,11 @@ HeadDoor::Admission JobSupervisor::on_newcomer(const control::Join& join,
         return HeadDoor::Admission::refused;
     const int node = head_.take_in(join.node_name, guest);
     roster_.nodes.push_back({join.node_name, 0, join.ranks});
+    if (quorum_ != nullptr) {
+        doors_.push_back(numeric_address(guest->remote_endpoint()) + ':' +
+                         std::to_string(join.door));
+        quorum_->admit(node, join.incarnation);
+    }
     control::Welcome welcome = make_late_welcome(roster_);
     welcome.self = node;
     guest->send(welcome);

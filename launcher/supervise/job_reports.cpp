@@ -34,8 +34,6 @@ constexpr auto kSettleTime = std::chrono::milliseconds(1500);
 // that waited together the last gives up a moment after the first.
 constexpr auto kPeerTime = std::chrono::milliseconds(250);
 constexpr auto kWaitersTime = std::chrono::seconds(5);
-// What a node that was lost has beyond the time in which it must find out by itself.
-constexpr std::chrono::milliseconds kFenceTime{1000};
 constexpr char kKeeperKilledReason[] = "autolaunch was killed there; its agent ends the ranks";
 
 }  // namespace
@@ -48,6 +46,10 @@ bool JobSupervisor::is_schedulers_last_term(int signal, bool again) const {
 }
 
 void JobSupervisor::on_report(int node, control::Report&& report) {
+    if (proposing_)
+        return until_begun_.push_back([this, node, report = std::move(report)]() mutable {
+            on_report(node, std::move(report));
+        });
     if (state_ == JobState::finished && !std::holds_alternative<control::NodeWarning>(report))
         return;
     std::visit([&](auto& what) { on(node, std::move(what)); }, report);
@@ -263,8 +265,13 @@ void JobSupervisor::on(int node, control::Here&& here) {
 }
 
 void JobSupervisor::on_node_lost(int node, const std::string& why) {
+    if (proposing_)  // of a generation that has not begun nobody can be lost
+        return until_begun_.push_back([this, node, why] { on_node_lost(node, why); });
+    missing_.erase(node);
     if (state_ == JobState::finished)
         return;
+    if (quorum_ != nullptr)
+        quorum_->dismiss(node);
     if (tally_)
         tally_->lost(node);
     if (store_.relays)
@@ -320,9 +327,10 @@ void JobSupervisor::report_lost_spare(int node, const std::string& why) {
 JobEvent JobSupervisor::miss(int node, const std::string& why) {
     missed_node_ = name_of(node);
     why_missed_ = why;
-    fenced_at_ = steady_clock::now() + kFenceTime;
+    fenced_at_ = std::max(fenced_at_, steady_clock::now() + fence_of(node));
     if (state_ == JobState::waiting)
-        wait_then(std::max(elapsed_between(steady_clock::now(), timer_.expiry()), kFenceTime),
+        wait_then(std::max(elapsed_between(steady_clock::now(), timer_.expiry()),
+                           elapsed_between(steady_clock::now(), fenced_at_)),
                   JobEvent::wait_over);
     return JobEvent::node_missed;
 }

@@ -50,7 +50,7 @@ Membership make_membership(const JobSpec& spec, const Roster& roster) {
 
 JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
                              const Joined& joined, Reporter& reporter, StopFacts& stop_facts,
-                             ConsoleWatchers& watchers, int first_generation)
+                             ConsoleWatchers& watchers, int first_generation, Quorum* quorum)
     : io_(io),
       plan_(plan),
       coordinator_(coordinator),
@@ -65,6 +65,8 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       settle_timer_(io),
       peer_timer_(io),
       check_timer_(io),
+      quorum_(quorum),
+      succession_timer_(io),
       stop_planner_(
           io, plan, stop_facts,
           {.report = [this](Happening what) { report(std::move(what)); },
@@ -86,6 +88,8 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       restart_book_(plan),
       warnings_(plan.warnings) {
     stop_facts.on_checkpoint = [this](std::int64_t step) { note_checkpoint(step); };
+    if (joined.peers)
+        doors_ = joined.peers->doors;
     head_.set_handlers(
         {.on_report = [this](int node,
                              control::Report&& report) { on_report(node, std::move(report)); },
@@ -150,7 +154,6 @@ void JobSupervisor::start_generation() {
     kill_sent_ = renewing_ = false;
     renewal_.clear();
     choose_nodes();
-    dismiss_drained();
     ended_by_.reset();
     next_.reset();
     hang_.reset();
@@ -168,6 +171,11 @@ void JobSupervisor::start_generation() {
         standstill_.node_lost(node);
         tally_->leave_out(node);
     }
+    quorum_ != nullptr ? propose_generation() : begin_generation();
+}
+
+void JobSupervisor::begin_generation() {
+    dismiss_drained();
     try {
         store_ = coordinator_.open_store(io_, *joined_.member, generation_number_);
     } catch (const Error& error) {
@@ -190,6 +198,7 @@ void JobSupervisor::choose_nodes() {
     for (std::string& line : members_.leave_out(restart_book_.unfit_nodes()))
         report(WarningRaised{std::move(line)});
     World world = members_.choose();
+    order_ = world.order;
     for (int at = 0; at < members_.size(); ++at) {
         RosterNode& node = roster_.nodes[static_cast<std::size_t>(at)];
         const int ranks = members_.node(at).ranks;
@@ -311,6 +320,7 @@ void JobSupervisor::finish() {
         return;
     timer_.cancel();
     check_timer_.cancel();
+    succession_timer_.cancel();
     flight_.stop();
     stop_planner_.stop();
     show_warnings();
@@ -323,9 +333,10 @@ void JobSupervisor::finish() {
                     .ran = elapsed_since(started_at_)});
     answer_all("the job has ended: " + decision.outcome);
     watchers_.finish(decision.code, decision.outcome);
-    head_.command(control::Finish{.exit_code = decision.code,
-                                  .outcome = decision.outcome,
-                                  .ends_step = node_that_ends_step()});
+    finish_ = control::Finish{.exit_code = decision.code,
+                              .outcome = decision.outcome,
+                              .ends_step = node_that_ends_step()};
+    quorum_ != nullptr ? end_by_record() : end_is_recorded();
 }
 
 // Where Slurm sees no node end, the step that is ended would count as one that did well.

@@ -1,6 +1,7 @@
 #pragma once
 #include "flight_view/flight_inquiry.hpp"
 #include "plan/launch_plan.hpp"
+#include "quorum/quorum.hpp"
 #include "rank_services/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
@@ -22,6 +23,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,13 +48,25 @@ struct JobOrigin {
 /// Owner: the head's agent. Threads: the main one. Blocks: leave(), some seconds at most.
 class JobSupervisor {
 public:
-    /// All must outlive it; `joined` is the head's.
+    /// All must outlive it; `joined` is the head's. `quorum` null: the head's end is the job's.
     JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
                   const Joined& joined, Reporter& reporter, StopFacts& stop_facts,
-                  ConsoleWatchers& watchers, int first_generation);
+                  ConsoleWatchers& watchers, int first_generation, Quorum* quorum);
 
     /// Says what job this is, and commands its first generation.
     void start(const JobOrigin& origin);
+    /// Instead of start(), of another head's job: `newest` was begun, if any was, and its ranks end
+    /// wherever that head is not heard any more. Who says nothing of them has none in `fence`.
+    void take_over(const GenerationRecord& newest, std::chrono::milliseconds fence);
+    /// The record of what is about to begin was accepted: it begins.
+    void begins(const GenerationRecord& record);
+    /// Another node has this one as its head.
+    void on_follower(int node);
+    bool awaits(int node) const { return missing_.contains(node); }
+    /// The end of the job is known to those that would follow this head.
+    void end_is_recorded();
+    /// Bytes of the job's stdin were taken, which another head would not have.
+    void set_input_taken(std::function<bool()> taken) { input_taken_ = std::move(taken); }
     /// Somebody who has proved that he may wants to see the console, or a node out of the job.
     void on_ask(const control::Ask& ask, const std::shared_ptr<Caller>& caller);
     /// After the job: until every node has left.
@@ -63,7 +77,18 @@ private:
     void dispatch(JobEvent event);
     void act(JobAction action);
     void start_generation();
+    void begin_generation();
     void choose_nodes();
+
+    // What the job's other agents agree on, and what follows from another head's:
+    // job_succession.cpp.
+    GenerationRecord next_record() const;
+    std::vector<int> voters() const;
+    void propose_generation();
+    bool waits_for_record(std::function<void()> then);
+    void look_for_missing();
+    void end_by_record();
+    std::chrono::milliseconds fence_of(int node);
     void report_lost_spare(int node, const std::string& why);
 
     // Nodes that come and go on somebody's wish: job_members.cpp.
@@ -164,6 +189,8 @@ private:
     ConsoleWatchers& watchers_;
     asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
     asio::steady_timer check_timer_;
+    Quorum* const quorum_;
+    asio::steady_timer succession_timer_;
     StopPlanner stop_planner_;
     FlightInquiry flight_;
     StandstillInquiry standstill_;
@@ -199,6 +226,16 @@ private:
     bool awaits_others_ = false;  ///< a rank has failed: whether others do by themselves, is seen
     bool input_spent_ = false;    ///< what came in on stdin is not there for another one
     NodeWarnings warnings_;
+    // Of a job whose head can be followed by another one:
+    std::vector<std::string> doors_;  ///< by node
+    std::vector<int> order_;          ///< of the nodes that take part, by their seats
+    std::chrono::system_clock::time_point job_began_ = std::chrono::system_clock::now();
+    bool proposing_ = false;  ///< the next generation's record: what is heard waits
+    std::vector<std::function<void()>> until_begun_;
+    std::set<int> missing_;  ///< that have followed the head before, and not this one yet
+    std::chrono::steady_clock::time_point missing_until_{};
+    std::optional<control::Finish> finish_;  ///< to be said once the job's end is recorded
+    std::function<bool()> input_taken_;
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
     std::optional<std::int64_t> checkpoint_step_;  ///< of this start
     bool has_noted_checkpoint_ = false;
@@ -217,6 +254,7 @@ private:
     /// it. Nothing: it goes on, or every rank has finished.
     std::optional<EndRecord> ended_by_;
     std::optional<Decision> next_;
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace autolaunch::launcher

@@ -115,6 +115,7 @@ void NodeSupervisor::on_signal(int signal) {
                                  : generation_->forward(signal);
     }
     stop_asked_ = true;
+    told_signal_ = signal;
     const bool parent_is_gone = node_.pulse != nullptr && node_.pulse->parent_is_gone();
     const bool is_news = parent_is_gone && !std::exchange(parent_gone_, true);
     node_.member.report(control::StopAsked{is_news ? control::kParentGone : signal});
@@ -146,6 +147,12 @@ void NodeSupervisor::on_task_signal(int signal) {
 }
 
 void NodeSupervisor::on_head_lost(const std::string& why) {
+    if (quorum_ != nullptr && quorum_->is_member()) {
+        why_headless_ = why;
+        const int head = node_.member.head_node();
+        node_.member.leave_head();
+        return quorum_->head_link_lost(head);
+    }
     exit_code_ = exit_code::kNoHost;
     record(HeadLost{head_name_, why});
     dispatch(NodeEvent::head_lost);
@@ -174,6 +181,8 @@ void NodeSupervisor::see_oversleeping() {
     const auto before = std::exchange(last_look_, now);
     const auto slept = now - before;
     const bool is_alone = node_.roster.nodes.size() < 2;
+    if (quorum_ != nullptr && quorum_->is_member())
+        return;  // which sees it, too
     if (before == before.zero() || slept < plan_.spec.rendezvous.lost_after || is_alone ||
         !generation_ || !has_ranks(state_))
         return;
@@ -199,7 +208,7 @@ void NodeSupervisor::go_on(int generation) {
 void NodeSupervisor::refresh_output() {
     see_oversleeping();
     if (node_.pulse != nullptr)
-        node_.pulse->beat();
+        node_.pulse->beat(ranks_may_live());
     if (generation_)
         generation_->follow_logs(output_.console);
     output_.reporter.tick();
@@ -218,7 +227,7 @@ void NodeSupervisor::report(Happening happening) {
     standstill_.note(happening);
     if (const auto* warning = std::get_if<WarningRaised>(&happening)) {
         node_.member.report(control::NodeWarning{warning->text});
-        if (node_.member.node_rank() == 0)
+        if (is_on_head())
             return;
     }
     record(std::move(happening));

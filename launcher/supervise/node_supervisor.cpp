@@ -57,6 +57,7 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
     : node_(node),
       plan_(node.plan),
       head_name_(head_name),
+      leave_timer_(node.io),
       output_(output),
       keeper_gone_(node.io),
       timer_(node.io),
@@ -96,7 +97,7 @@ int NodeSupervisor::run(const Inheritance& inherited) {
                      [this](int signal) { on_signal(signal); });
     watch_keeper();
     watch_stand_ins();
-    if (node_.member.node_rank() > 0)
+    if (!is_on_head())
         for (const auto& warning : plan_.warnings)
             report(WarningRaised{warning});
     if (node_.late) {
@@ -116,7 +117,13 @@ int NodeSupervisor::run(const Inheritance& inherited) {
 }
 
 void NodeSupervisor::obey(const control::Command& command) {
+    const bool is_deposed =
+        quorum_ != nullptr && quorum_->is_member() && quorum_->obeyed() != node_.member.head_node();
+    if (is_deposed)
+        return;
     if (const auto* start = std::get_if<control::StartGeneration>(&command)) {
+        if (awaits_record(*start))
+            return;
         start_ = *start;
         if (takes_part())
             return dispatch(NodeEvent::start);
@@ -150,8 +157,12 @@ void NodeSupervisor::obey(const control::Command& command) {
         stop_notice_.asked_to_end(grace_);
         standstill_.stop();
     } else if (const auto* kill = std::get_if<control::KillRanks>(&command)) {
+        if (quorum_ != nullptr && kill->generation > start_.generation)
+            start_.generation = kill->generation;  // it was begun, and not here
         if (kill->generation == start_.generation)
             dispatch(NodeEvent::kill);
+        if (quorum_ != nullptr && state_ == NodeState::idle)
+            tell_ended();
     } else if (const auto* ask = std::get_if<control::AskFlight>(&command)) {
         if (ask->generation == start_.generation)
             report_flight(ask->request);
@@ -331,7 +342,7 @@ void NodeSupervisor::cannot_start(const Error& error) {
     control::StartFailed failed = start_failed_report(plan_, generation_.get(), error);
     failed.generation = start_.generation;
     node_.member.report(failed);
-    if (node_.member.node_rank() > 0)
+    if (!is_on_head())
         record(SpawnFailed{.rank = failed.rank, .what = failed.what, .hint = failed.hint});
     see_failure();
     dispatch(NodeEvent::start_failed);

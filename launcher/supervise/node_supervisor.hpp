@@ -4,6 +4,7 @@
 #include "generation/generation.hpp"
 #include "generation/stop_notice.hpp"
 #include "plan/launch_plan.hpp"
+#include "quorum/quorum.hpp"
 #include "rank_services/coordinator.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
@@ -41,6 +42,17 @@ public:
     /// empty: nobody ever did.
     NodeSupervisor(const NodeContext& node, const std::string& head_name, SupervisorOutput output,
                    UniqueFd keeper_gone);
+
+    /// Of a job whose head can be followed by another one; before run(). It outlives this.
+    void set_quorum(Quorum& quorum) { quorum_ = &quorum; }
+    // What that says: node_succession.cpp.
+    void may_begin(int generation);
+    void end_ranks(std::string_view why);
+    void hold_ranks();
+    void let_ranks_go_on();
+    void has_head(const std::string& name);
+    void leave_with(int exit_code);
+    void give_up(const std::string& why);
 
     /// The job's exit code (docs/exit-codes.md). `inherited` is what ranks start from.
     int run(const Inheritance& inherited);
@@ -86,6 +98,9 @@ private:
     void watch_stand_ins();
     void on_task_signal(int signal);
     void on_head_lost(const std::string& why);
+    bool is_on_head() const { return node_.member.node_rank() == node_.member.head_node(); }
+    bool awaits_record(const control::StartGeneration& start);
+    std::chrono::milliseconds ranks_may_live() const;
 
     void wait_then(asio::steady_timer& timer, std::chrono::milliseconds time, NodeEvent event);
     void watch_keeper();
@@ -97,7 +112,11 @@ private:
 
     const NodeContext& node_;
     const LaunchPlan& plan_;
-    const std::string head_name_;
+    std::string head_name_;
+    Quorum* quorum_ = nullptr;
+    std::optional<control::StartGeneration> awaiting_record_;  ///< it came before its record
+    asio::steady_timer leave_timer_;
+    std::string why_headless_;
     SupervisorOutput output_;
     Inheritance inherited_;
 
@@ -124,6 +143,7 @@ private:
     /// every state.
     bool stop_asked_ = false;
     int stop_signal_ = 0;       ///< the one that the head names for it
+    int told_signal_ = 0;       ///< that reached this agent; 0: none
     bool parent_gone_ = false;  ///< the head was told that nobody waits for the keeper any more
     int exit_code_ = 0;
     std::chrono::nanoseconds last_look_{0};  ///< since the machine's start

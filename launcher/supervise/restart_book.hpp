@@ -21,6 +21,9 @@ public:
     explicit RestartBook(const LaunchPlan& plan);
 
     Decision decide(const Situation& situation) const;
+    const RestartHistory& history() const { return history_; }
+    /// What the head before has known: a folder of this machine alone may not have it.
+    void adopt(const RestartHistory& history) { history_ = history; }
     /// By name, with the reason.
     std::map<std::string, std::string> unfit_nodes() const {
         return launcher::unfit_nodes(history_);

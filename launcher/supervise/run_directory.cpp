@@ -110,7 +110,9 @@ OwnedFolder lock_run_directory(const fs::path& path) try {
 
 RunDirectory::RunDirectory(const LaunchPlan& plan)
     : path_(plan.run_dir),
+      node_(plan.node_rank),
       suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)),
+      role_(suffix_),
       folder_(make_run_folder(path_)) {
     try {
         prepare(plan);
@@ -134,6 +136,11 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
     keep_plan(plan);
     folder_.replace(trainer_config_path().filename(), plan.spec.trainer_config, kPrivateMode);
     folder_.append(events_path().filename());  // what is wrong with it shows here, as all of these
+}
+
+void RunDirectory::become_head() {
+    role_.clear();
+    first_generation_ = next_generation(path_);
 }
 
 void RunDirectory::keep_head(const std::string& text) const {

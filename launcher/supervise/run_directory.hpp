@@ -45,7 +45,12 @@ public:
     /// RunDirectoryError.
     explicit RunDirectory(const LaunchPlan& plan);
 
-    std::filesystem::path events_path() const { return path_ / ("events" + suffix_ + ".jsonl"); }
+    std::filesystem::path events_path() const { return path_ / ("events" + role_ + ".jsonl"); }
+    /// This node's agent is head from now on: what the head writes is its. Its lock it has not; the
+    /// next number that no generation has used is first_generation().
+    void become_head();
+    /// It is no more: what it writes is its own.
+    void become_member() { role_ = ".node-" + std::to_string(node_); }
     std::filesystem::path trainer_config_path() const { return path_ / "trainer_config.json"; }
     /// The number of the next generation that nobody has used here; on the head.
     int first_generation() const { return first_generation_; }
@@ -54,7 +59,7 @@ public:
     void keep_plan(const LaunchPlan& plan) const;
     /// exit.json, or exit.node-K.json. Throws SystemError.
     void keep_certificate(const std::string& text) const {
-        folder_.replace("exit" + suffix_ + ".json", text);
+        folder_.replace("exit" + role_ + ".json", text);
     }
 
     /// head.json, by which this user's programs find the head. Throws RunDirectoryError.
@@ -65,7 +70,9 @@ private:
     void prepare(const LaunchPlan& plan);
 
     std::filesystem::path path_;
-    std::string suffix_;  ///< of the names of this node's own files: ".node-K", empty on the head
+    int node_;
+    std::string suffix_;  ///< of the names of this node's own files: ".node-K", empty on node 0
+    std::string role_;    ///< the same of what the head writes: empty on the head
     OwnedFolder folder_;  ///< locked, on the head
     int first_generation_ = 0;
 };

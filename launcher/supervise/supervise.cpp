@@ -1,9 +1,9 @@
 #include "supervise/supervise.hpp"
 
 #include "restart_policy/node_limits.hpp"
+#include "supervise/headship.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -47,7 +47,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.pulse,
                               &input,
                               job.traces,
-                              job.joined.head ? &stop_facts : nullptr,
+                              job.joined.head || job.joined.peers ? &stop_facts : nullptr,
                               job.plan.preload.wants_interpreter() ? &python : nullptr,
                               keeps_warm ? &warm : nullptr,
                               job.plan.spec.trainer.preload_from == "node" ? &packages : nullptr,
@@ -57,26 +57,10 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.joined.late};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
-    ConsoleWatchers watchers(io);
-    std::optional<JobSupervisor> head;
-    std::optional<LocalDoor> door;
-    if (job.joined.head) {
-        head.emplace(io, job.plan, job.coordinator, job.joined, job.output.reporter, stop_facts,
-                     watchers, job.run_dir.first_generation());
-        job.output.console.set_tap(
-            [&watchers](int to, std::string_view text) { watchers.show(to, text); });
-        if (!job.door_path.empty())
-            door.emplace(io, job.door_path,
-                         [&head](const control::Ask& ask, const std::shared_ptr<Caller>& caller) {
-                             head->on_ask(ask, caller);
-                         });
-        head->start(job.origin);
-    }
+    Headship headship(io, job, node, stop_facts, input);
+    headship.start();
     const int exit_code = node.run(inherited);
-    door.reset();
-    if (head)
-        head->leave();
-    job.output.console.set_tap({});
+    headship.leave();
     if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
         job.traces->processes += python.made() + warm.made() + packages.started();

@@ -10,6 +10,7 @@
 
 #include <asio/io_context.hpp>
 
+#include <functional>
 #include <string>
 
 namespace autolaunch::launcher {
@@ -17,9 +18,9 @@ namespace autolaunch::launcher {
 /// A job that has met, was planned and has a folder: all that this node needs to run its part.
 struct PreparedJob {
     const LaunchPlan& plan;
-    const RunDirectory& run_dir;
+    RunDirectory& run_dir;
     Coordinator& coordinator;
-    const Joined& joined;
+    Joined& joined;
     SupervisorOutput output;
     StandIns* stand_ins =
         nullptr;  ///< the other tasks of this node, if the scheduler started one a rank
@@ -33,6 +34,7 @@ struct PreparedJob {
     decltype(NodeContext::check) check = {};
     std::string door_path =
         {};  ///< the socket at which this user's programs ask the head; empty: none
+    std::function<void()> keep_head = {};  ///< writes down where the head is; throws Error
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The

@@ -42,5 +42,5 @@ cut_power() {
 }
 goes_on() { # JOB GENERATION RANKS LOST: with so many ranks, and none on the machine that was lost
     eventually "generation $2 of $1" has_begun "$1" "$2" "$3"
-    expect "ranks of $4, which was lost" "" "$(processes_on "$4" rank.sh)"
+    expect "ranks of $4, which was lost" "" "$(processes_on "$4" '^bash rank')"
 }

@@ -156,9 +156,9 @@ TEST_CASE("another job, another version and another key are told apart, at both 
     CHECK(key.node == "it is of a job of this name, but has another key");
 
     Preamble newer = node_preamble();
-    newer.protocol = 12;
+    newer.protocol = 13;
     const std::string version =
-        "it speaks version 12 of the control protocol, this node version 11: install the same "
+        "it speaks version 13 of the control protocol, this node version 12: install the same "
         "autolaunch on all nodes";
     CHECK(judged(encode_preamble(newer).substr(0, 11) + "then whatever", Kind::not_ours) ==
           version);
@@ -171,12 +171,12 @@ TEST_CASE("another version learns ours from the head's answer") {
     tcp::socket newer = meeting.dial();
     meeting.accept(head_security());
     Preamble preamble = node_preamble();
-    preamble.protocol = 12;
+    preamble.protocol = 13;
     asio::write(newer, asio::buffer(encode_preamble(preamble)));
     REQUIRE(meeting.run([&] { return newer.available() >= 22; }));
     std::string answer(22, '\0');
     asio::read(newer, asio::buffer(answer));
-    CHECK(answer.substr(0, 11) == std::string("autolnch\x0b\0\x02", 11));
+    CHECK(answer.substr(0, 11) == std::string("autolnch\x0c\0\x02", 11));
     newer.close();
     REQUIRE(meeting.run([&] { return meeting.head.end.has_value(); }));
 }

@@ -150,9 +150,9 @@ private:
             JoinRequest request;
             request.ranks_here = plan_.world_size;
             plan_.ranks_per_node = {plan_.world_size};
-            const Joined joined =
+            Joined joined =
                 join_job(io, plan_.spec.rendezvous, read_allocation({}, "node1"), {}, request);
-            const RunDirectory run_dir(plan_);
+            RunDirectory run_dir(plan_);
             const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
             Console console({.stdout_fd = nowhere.get(), .stderr_fd = nowhere.get()});
             Reporter reporter({.version = "test", .events_path = run_dir.events_path()}, console);

@@ -117,12 +117,14 @@ restart: {{max_restarts: 100000, grace_period: 2s, on: {{storage: {{budget: 1000
         """Of the newest generation, once all its ranks run; else None."""
         started = self.events("rank_started")
         newest = max((event["generation"] for _, event in started), default=-1)
-        node_of = {event["rank"]: node for node, event in started if event["generation"] == newest}
+        heads = [event["node"] for _, event in self.events("head_changed") if event["generation"] > self.newest_of_requeue()]
+        head = heads[-1] if heads else self.name_of(0)
+        # A head's own ranks are in the job's file, whichever node it is.
+        node_of = {event["rank"]: self.name_of(node) if node else head for node, event in started if event["generation"] == newest}
         if len(node_of) < NODES * RANKS_PER_NODE:
             return None
-        heads = [event["node"] for _, event in self.events("head_changed") if event["generation"] > self.newest_of_requeue()]
-        with_ranks = tuple(dict.fromkeys(self.name_of(node_of[rank]) for rank in sorted(node_of)))
-        return Place(heads[-1] if heads else self.name_of(0), with_ranks, self.disk, self.checkpoints)
+        with_ranks = tuple(dict.fromkeys(node_of[rank] for rank in sorted(node_of)))
+        return Place(head, with_ranks, self.disk, self.checkpoints)
 
     def name_of(self, node):
         """By its own plan; Slurm forgets which nodes the job had once one of them is gone."""

@@ -42,6 +42,26 @@ TEST_CASE("time in which the keeper itself did not run is no silence") {
     pulse.begin(3s, 68);
     CHECK_FALSE(look(watch, now, 1, 500ms));
     CHECK_FALSE(look(watch, now, 2, 10min));  // both were stopped, or the machine slept
-    CHECK_FALSE(look(watch, now, 2, 500ms));
+    CHECK_FALSE(look(watch, now, 4, 500ms));
     CHECK(look(watch, now, 1, 500ms));
+}
+
+TEST_CASE("an agent that has not heard from its head for a while has that much less time") {
+    AgentPulse pulse;
+    PulseWatch watch(pulse);
+    PulseWatch::Clock::time_point now{1h};
+    pulse.beat(1s);
+    CHECK_FALSE(look(watch, now, 100, 500ms));  // it has promised nothing yet
+    pulse.begin(10s, 68);
+    pulse.beat(1s);
+    CHECK_FALSE(look(watch, now, 3, 500ms));
+    CHECK(look(watch, now, 1, 500ms));  // and not after 10 s
+    pulse.beat(0s);                     // its time is over, and it moves: it ends them itself
+    CHECK_FALSE(look(watch, now, 1, 250ms));
+    CHECK(look(watch, now, 1, 250ms));
+    pulse.beat(10s);  // no ranks are left
+    CHECK_FALSE(look(watch, now, 20, 500ms));
+    pulse.end();
+    pulse.beat(1s);
+    CHECK_FALSE(look(watch, now, 100, 500ms));
 }

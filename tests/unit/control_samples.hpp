@@ -55,12 +55,20 @@ inline flight::RecordedRank sample_recorded() {
 inline std::vector<std::pair<std::string, Message>> sample_messages() {
     return {
         {"join", Join{7, "0.1", "node1", "node1.cluster", 8, 1, "s0.s3.node1", 1,
-                      std::uint64_t{1} << 63, 3}},
+                      std::uint64_t{1} << 63, 3, 40123, 9}},
         {"ask_environment", AskEnvironment{}},
         {"environment_table",
          EnvironmentTable{{{"HOME", 17}, {"PATH", ~std::uint64_t{0}}, {"", 0}}}},
         {"refused", Refused{"another program", "install the same one on all nodes"}},
-        {"welcome", Welcome{3, "runs/4711", "gpu[08-10],login", "8(x3),4", "8(x2),0(x2)"}},
+        {"welcome", Welcome{3,
+                            "runs/4711",
+                            "gpu[08-10],login",
+                            "8(x3),4",
+                            "8(x2),0(x2)",
+                            {":40123", "10.0.0.2:40124"},
+                            {7, 9}}},
+        {"succession", Succession{"a word"}},
+        {"follow", Follow{2, 9, 4}},
         {"start_generation",
          Command(StartGeneration{
              1, "10.0.0.1", 29500, "0123456789abcdef", "5ec2e7", {8, 8, 0, 4}, {0, 3, 1}})},

@@ -183,6 +183,47 @@ test_task_killed_requeues_after_an_earlier_checkpoint() {
     login scancel "$job"
     eventually "the end of the job" job_ended "$job"
 }
+gpt_spec() { # RANKS_PER_NODE [NODES]
+    cat <<END
+trainer: {command: [gpt], config: {device: cpu, sample_bytes: 0}}
+resource_management: {ranks_per_node: $1, binding: none${2:+, nodes: {min: $2, max: $2, spares: 1\}}}
+model: {layers: 2, heads: 4, width: 64, context: 64}
+distributed: {backend: mpi}
+dataloader: {path: "$PWD/text", global_batch: 24}
+optimizer: {lr: 0.001, min_lr: 0.001}
+step_scheduler: {max_steps: 60, warmup_steps: 2, log_every: 1, checkpoint_every: 10, copy_every: 1}
+checkpoint: {enabled: true, checkpoint_dir: "$PWD/checkpoints.$1", keep: 3}
+rendezvous: {lost_after: 3s}
+restart: {grace_period: 1s}
+END
+}
+last_loss() { sed -n 's|^step 60/60 *loss \([0-9.]*\) .*|\1|p' "$1/rank-0/stdout" | grep .; }
+# Its node loses its power: another is head, the spare stands in, and what was learnt is what an undisturbed run learns.
+test_goes_on_without_the_head() {
+    local cut i
+    export OMP_NUM_THREADS=1
+    for ((i = 0; i < 400; i++)); do echo "line $((i % 7)): the quick brown fox jumps over the lazy dog"; done >text
+    gpt_spec 2 3 >train.yaml
+    login srun -N4 --no-kill --wait=0 autolaunch --log-dir run -c train.yaml >out.log 2>err.log &
+    job=$!
+    eventually "a checkpoint on disk" eval 'events checkpoint | grep -q "/checkpoints.2/"'
+    cut=$(date +%s.%N)
+    "$cluster" kill node1
+    eventually "another head" grep -Eq '"event":"head_changed","node":"node[2-4]","from":"node1"' run/events.jsonl
+    login scontrol update nodename=node1 state=down reason=test
+    eventually "the next generation's first step" grep -qs "^step" run/generation-1/rank-0/stdout
+    echo "  the head's node without power: $(awk -v from="$cut" -v to="$(date +%s.%N)" 'BEGIN { printf "%.1f", to - from }') s until a step is done"
+    ended
+    expect "exit code of srun" 0 "$code"
+    grep -Eq "head      node[2-4], instead of node1" err.log || fail "what srun shows of the new head: $(cat err.log)"
+    contains "who stands in" err.log "without node1 · node4 instead"
+    contains "the end" run/exit.json '"exit_code": 0'
+    gpt_spec 6 >calm.yaml
+    "$AUTOLAUNCH" --log-dir calm -c calm.yaml >calm.log 2>&1 </dev/null || fail "the undisturbed run"
+    [ -n "$(last_loss calm/generation-0)" ] || fail "the undisturbed run prints no loss: $(cat calm.log)"
+    expect "the last loss" "$(last_loss calm/generation-0)" "$(last_loss run/generation-1)"
+    reboot node1
+}
 # Slurm notices each loss, and lets the job go on: first with the spare, then with a node less.
 test_goes_on_without_lost_nodes() {
     local node
