@@ -7,6 +7,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -47,6 +48,12 @@ RestartBook::RestartBook(const LaunchPlan& plan)
                                 "ones");
     if (known->run_id == plan.run_id)
         history_ = *known;
+}
+
+void RestartBook::adopt(const RestartHistory& history) {
+    const auto read = history_.checkpoint_step;
+    history_ = history;
+    history_.checkpoint_step = std::max(history.checkpoint_step, read);
 }
 
 Decision RestartBook::decide(const Situation& situation) const {

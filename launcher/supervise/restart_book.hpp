@@ -22,8 +22,9 @@ public:
 
     Decision decide(const Situation& situation) const;
     const RestartHistory& history() const { return history_; }
-    /// What the head before has known: a folder of this machine alone may not have it.
-    void adopt(const RestartHistory& history) { history_ = history; }
+    /// What the head before has known when the newest generation began: a folder of this machine
+    /// alone may not have it. What was saved since then only the file can tell.
+    void adopt(const RestartHistory& history);
     /// By name, with the reason.
     std::map<std::string, std::string> unfit_nodes() const {
         return launcher::unfit_nodes(history_);
