@@ -3,6 +3,7 @@
 #include "base/unique_fd.hpp"
 #include "control/tls_session.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,9 @@
 #include <string_view>
 
 namespace autolaunch::launcher {
+
+/// For another node's mover to answer.
+inline constexpr std::chrono::seconds kConnectTime{5};
 
 /// Where a node's mover listens.
 struct MoverAddress {

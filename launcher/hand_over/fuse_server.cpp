@@ -26,7 +26,7 @@ constexpr std::size_t kRequestBytes = 128 * 1024;  // the kernel asks for more r
 constexpr std::uint32_t kOldestMinor = 23;         // from where on the answers have today's sizes
 constexpr std::uint32_t kWriteBytes = 4096;        // nobody writes
 constexpr std::uint64_t kForever = 1'000'000'000;
-constexpr int kReaders = 4, kPushers = 2;
+constexpr int kAnswering = 4, kPushers = 2;
 constexpr std::size_t kMostReaders = 64, kPushPieces = kChunkBytes / kPieceBytes;
 constexpr auto kTick = std::chrono::milliseconds(500);
 // A look-up is answered before the kernel knows the file.
@@ -95,7 +95,7 @@ FuseServer::FuseServer(UniqueFd device, const Files& files, std::chrono::millise
     for (const auto& [name, file] : files)
         nodes_.push_back({name, file, {}, std::vector<Pushed>(chunks_of(file->file()))});
     const std::lock_guard lock(mutex_);
-    for (int i = 0; i < kReaders; ++i)
+    for (int i = 0; i < kAnswering; ++i)
         threads_.emplace_back([this] { serve(); });
     for (int i = 0; i < kPushers; ++i)
         helpers_.emplace_back([this] { push(); });

@@ -9,7 +9,6 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kConnect = std::chrono::seconds(5);
 constexpr auto kAnswer = std::chrono::seconds(10);  // it may be read there first
 
 }  // namespace
@@ -21,7 +20,8 @@ bool NodesAbove::ask(std::size_t file, std::size_t piece, Transfer::Chunk& into,
     while (!nodes_.empty()) {
         try {
             if (!link_)
-                link_.emplace(DataLink::connect(key_, nodes_.front(), Deadline::after(kConnect)));
+                link_.emplace(
+                    DataLink::connect(key_, nodes_.front(), Deadline::after(kConnectTime)));
             return ask_linked(file, piece, into, bytes);
         } catch (const Error&) {
             // It hangs up on who was silent for long: that is no reason to give it up.

@@ -13,7 +13,6 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kConnect = std::chrono::seconds(5);
 constexpr auto kSilence = std::chrono::seconds(5);      // of a node that is to send something
 constexpr auto kStandstill = std::chrono::seconds(60);  // signs of life, and nothing comes
 
@@ -129,7 +128,7 @@ std::string pull_all(Transfer& transfer, LinkKey& key, const std::vector<MoverAd
     std::jthread looker;
     for (const MoverAddress& node : above) {
         try {
-            DataLink link = DataLink::connect(key, node, Deadline::after(kConnect));
+            DataLink link = DataLink::connect(key, node, Deadline::after(kConnectTime));
             const auto* files = transfer.files(Deadline::after(std::chrono::seconds(0)));
             if (files == nullptr) {
                 transfer.begin(ask_for_list(link));
