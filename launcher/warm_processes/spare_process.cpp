@@ -90,6 +90,13 @@ std::string describe(const ChildEnd& end) {
                       : fmt::format("it ended with exit code {}", end.exit_code.value_or(0));
 }
 
+// It stays to be waited for.
+bool has_ended(pid_t child) {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child;
+}
+
 }  // namespace
 
 SpareProcess::SpareProcess(const ChildSpec& rank, bool low_priority)
@@ -156,10 +163,13 @@ std::string SpareProcess::last_words() const {
 SpareProcess::State SpareProcess::look() {
     if (state_ == State::lost)
         return state_;
+    // What it has said is all here once it has ended: one that became the rank, and is done, is no
+    // spare any more, and its end is the rank's.
+    const bool ended = has_ended(child_.pid);
     hear();
-    if (state_ == State::lost)
+    if (state_ == State::lost || is_rank_)
         return state_;
-    if (const auto end = reap_child(child_.pid, child_.pidfd.get())) {
+    if (const auto end = ended ? reap_child(child_.pid, child_.pidfd.get()) : std::nullopt) {
         child_.pid = -1;
         state_ = State::lost;
         why_lost_ = describe(*end) + last_words();
