@@ -49,6 +49,9 @@ void Membership::restore(const std::vector<int>& order, const std::vector<int>& 
     for (const int node : gone)
         of(node).standing = Standing::lost;
     unfit_ = unfit;
+    for (Member& member : members_)
+        if (member.standing == Standing::fit && unfit_.contains(member.node.name))
+            member.standing = Standing::unfit;
 }
 
 bool Membership::lose(int node) {

@@ -48,7 +48,7 @@ public:
     Membership(MemberLimits limits, const std::vector<Node>& nodes, int at_start, int head = 0);
 
     /// As another head has left it: those of `order` have taken part, on the seats in that order,
-    /// and `gone` are lost.
+    /// and `gone` are lost. Agents of `unfit` nodes, by name with the reason, may be there.
     void restore(const std::vector<int>& order, const std::vector<int>& gone,
                  const std::map<std::string, std::string>& unfit);
     /// By name, with the reason.

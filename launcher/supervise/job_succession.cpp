@@ -39,7 +39,7 @@ GenerationRecord JobSupervisor::next_record() const {
         next.nodes.push_back(
             {node.name, node.ranks, place < doors_.size() ? doors_[place] : std::string()});
         const Membership::Standing standing = members_.standing(at);
-        if (standing != Membership::Standing::fit && standing != Membership::Standing::arriving)
+        if (standing == Membership::Standing::lost || standing == Membership::Standing::drained)
             next.gone.push_back(at);
     }
     next.ranks_per_node = roster_.ranks_per_node();
@@ -53,11 +53,12 @@ GenerationRecord JobSupervisor::next_record() const {
     return next;
 }
 
-// Also those that wait as spares.
+// Also those that wait as spares, and those that are left out: their agents are there, and one that
+// heard of no head would end, and could not be taken back.
 std::vector<int> JobSupervisor::voters() const {
     std::vector<int> nodes;
     for (int node = 0; node < members_.size(); ++node)
-        if (members_.is_fit(node))
+        if (members_.is_fit(node) || members_.standing(node) == Membership::Standing::unfit)
             nodes.push_back(node);
     return nodes;
 }

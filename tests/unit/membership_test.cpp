@@ -234,3 +234,14 @@ TEST_CASE(
         }
     }
 }
+
+TEST_CASE("another head takes over who is lost and who is left out, and may take the latter back") {
+    Membership job({.fewest = 2, .most = 3, .most_spares = 1}, nodes(4), 4, 1);
+    job.restore({0, 1, 3}, {0}, {{"node2", "its links are slow"}});
+    CHECK(job.standing(0) == Membership::Standing::lost);
+    CHECK(job.standing(2) == Membership::Standing::unfit);
+    CHECK(job.choose().order == Order{1, 3});
+    CHECK_FALSE(job.take_back("node0"));
+    CHECK(job.take_back("node2"));
+    CHECK(job.choose().order == Order{2, 1, 3});
+}
