@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds, and runs every test that this machine can run.
 #
-#   scripts/test.sh               `ci`: what is installed and its tests; `asan-unit`: the unit tests under AddressSanitizer
-#                                 and UndefinedBehaviorSanitizer, those of pure decisions here alone; `no-options`: a build
-#                                 without the optional libraries, and the tests that see the difference
+#   scripts/test.sh               `ci`: what is installed and its tests; `asan-unit`: the unit tests under AddressSanitizer,
+#                                 those of pure decisions here alone; `no-options`: a build without the optional
+#                                 libraries, and the tests that see the difference
 #   scripts/test.sh --sanitizers  also the unit, conformance and integration tests under asan and tsan
 #   scripts/test.sh PRESET...     just these presets
 #
