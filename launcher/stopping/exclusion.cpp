@@ -91,11 +91,11 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
 std::string nodes_to_keep(const SlurmJobRecord& record,
                           const std::map<std::string, std::string>& gone) {
     const auto allocated = hosts_of(record.allocated);
-    if (!allocated || gone.contains(record.batch_host))
+    if (!allocated)
         return {};
     std::vector<std::string> kept;
     for (const std::string& name : *allocated)
-        if (!gone.contains(name))
+        if (!gone.contains(name) || name == record.batch_host)
             kept.push_back(name);
     return kept.empty() || kept.size() == allocated->size() ? "" : compress_hostlist(kept);
 }

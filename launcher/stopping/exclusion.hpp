@@ -24,8 +24,9 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
 /// A job that is requeued while Slurm has not noticed that one of its nodes is gone waits for that
 /// node's word, and is then held for good (Slurm 22.05: Priority=0, Reason=BadConstraints), unless
 /// it is not to get the node again. So it gives such nodes back first. What it keeps of its nodes,
-/// a host list; empty: none of the `gone` is one of them, or the batch script's node is, and then
-/// Slurm requeues the job itself. Pure.
+/// a host list; empty: none of the `gone` is one of them. The batch script's node always stays: if
+/// it is gone itself, Slurm requeues the job, and if only the agent there is, the script goes on.
+/// Pure.
 std::string nodes_to_keep(const SlurmJobRecord& record,
                           const std::map<std::string, std::string>& gone);
 /// `scontrol update JobId=JOB NodeList=LIST`, without the files in the current folder that scontrol

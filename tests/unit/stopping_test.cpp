@@ -307,6 +307,8 @@ TEST_CASE("nodes that a job gives back before it is requeued") {
     CHECK(nodes_to_keep(job, Gone{{"other", "it was lost"}}).empty());
     CHECK(nodes_to_keep(job, Gone{}).empty());
     CHECK(nodes_to_keep(job, Gone{{"node1", "it was lost"}}).empty());  // Slurm requeues it
+    CHECK(nodes_to_keep(job, Gone{{"node1", "its agent was killed"}, {"node2", "it was lost"}}) ==
+          "node[1,3-4]");
     job.allocated = "node[";
     CHECK(nodes_to_keep(job, Gone{{"node3", "it was lost"}}).empty());
     CHECK(shrink_command("7", "node1").back() == "NodeList=node1");
