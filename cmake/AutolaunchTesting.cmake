@@ -66,18 +66,10 @@ function(autolaunch_test_program folder room)
   endif()
 endfunction()
 
-# Pure decisions are the same in every build: where another preset of the same run has them under sanitizers, those are
-# enough that an option changes, and those that try many cases, of which sanitizers have the time for a tenth.
-set(AUTOLAUNCH_TEST_LEFT_TO_SANITIZERS "" CACHE STRING "FOLDER_ROOM of tests of which only OPTION and MANY are built")
-
-# autolaunch_tests(FOLDER ROOM [OPTION] [MANY] [TIMEOUT seconds] NAME ...): NAME_test.cpp of the folder is in the room's
-# program.
+# autolaunch_tests(FOLDER ROOM [OPTION] [TIMEOUT seconds] NAME ...): NAME_test.cpp of the folder is in the room's program.
 function(autolaunch_tests folder room)
-  cmake_parse_arguments(ARG "OPTION;MANY" "TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(ARG "OPTION" "TIMEOUT" "" ${ARGN})
   if(AUTOLAUNCH_TEST_OPTIONS_ONLY AND NOT ARG_OPTION)
-    return()
-  endif()
-  if(${folder}_${room} IN_LIST AUTOLAUNCH_TEST_LEFT_TO_SANITIZERS AND NOT ARG_OPTION AND NOT ARG_MANY)
     return()
   endif()
   foreach(name IN LISTS ARG_UNPARSED_ARGUMENTS)
@@ -106,9 +98,9 @@ function(autolaunch_script_test folder name script)
     "AUTOLAUNCH=${PROJECT_BINARY_DIR}/launcher/autolaunch")
 endfunction()
 
-# autolaunch_test_properties(FOLDER NAME [OPTION] [MANY] [TIMEOUT seconds])
+# autolaunch_test_properties(FOLDER NAME [OPTION] [TIMEOUT seconds])
 function(autolaunch_test_properties folder name)
-  cmake_parse_arguments(ARG "OPTION;MANY" "TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(ARG "OPTION" "TIMEOUT" "" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()

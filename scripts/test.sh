@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds, and runs every test that this machine can run.
 #
-#   scripts/test.sh               `ci`: what is installed and its tests; `asan-unit`: the unit tests under AddressSanitizer,
-#                                 those of pure decisions here alone; `no-options`: a build without the optional
+#   scripts/test.sh               `ci`: what is installed and all its tests; `no-options`: a build without the optional
 #                                 libraries, and the tests that see the difference
-#   scripts/test.sh --sanitizers  also the unit, conformance and integration tests under asan and tsan
+#   scripts/test.sh --sanitizers  also `asan-unit`, the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer, and
+#                                 the unit, conformance and integration tests under asan and tsan
 #   scripts/test.sh PRESET...     just these presets
 #
 # A test that fails beside others is tried once more, alone, and named at the end. The last line counts all tests of all
@@ -21,7 +21,7 @@ for argument in "$@"; do
         *) presets+=("$argument") ;;
     esac
 done
-[ ${#presets[@]} -gt 0 ] || presets=(ci asan-unit no-options)
+[ ${#presets[@]} -gt 0 ] || presets=(ci no-options)
 
 scripts/install-deps.sh --tests
 

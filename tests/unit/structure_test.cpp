@@ -594,7 +594,7 @@ TEST_CASE("every source on disk is built") {
         {"tests/conformance/", AUTOLAUNCH_ALL_TESTS},
         {"tests/integration/", AUTOLAUNCH_ALL_TESTS},
         {"tests/simulation/", AUTOLAUNCH_ALL_TESTS},
-        {"tests/unit/", AUTOLAUNCH_ALL_UNIT_TESTS},
+        {"tests/unit/", AUTOLAUNCH_ALL_TESTS},
         {"tests/package/", false},
         {"tests/faults/", false},
         {"tests/fuzz/", false}};
