@@ -138,7 +138,7 @@ def restart_one(command, imports):
 
 
 def commands(options, ranks):
-    count = ["--nproc-per-node", str(ranks), "--max-restarts", "1"]
+    count = ["--nproc_per_node", str(ranks), "--max_restarts", "1"]  # as torchrun before 2.0 has them, too
     ours = [options.autolaunch, "run", "--log-dir", "run", *count]
     yield "plain", [*ours, "--preload", "off", "--", options.python]
     yield "preloaded", [*ours, "--preload", "auto", "--", options.python]

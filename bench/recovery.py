@@ -214,7 +214,7 @@ def main():
                 if name == "gpt" or preload for in_place in (True, False) for warm in (False, True)}
     elif options.python:
         python, bin_folder = os.path.abspath(options.python), os.path.dirname(os.path.abspath(options.python))
-        common = ["--nproc-per-node", "2", "--max-restarts", "1"]
+        common = ["--nproc_per_node", "2", "--max_restarts", "1"]
         ours = tempfile.mkdtemp()
         launch = lambda *more, **environment: torch_round(
             [f"{build}/launcher/autolaunch", *common, *more, "--log-dir", tempfile.mkdtemp(dir=ours), python], **environment)
