@@ -21,9 +21,17 @@ test_open_mpi_one_task_a_rank() {
     ranks 5 -N3 -n5 autolaunch "$openmpi" ok || fail "exit code $?: $(cat out.log)"
     contains "an uneven node" out.log "local 0 of 1"
 }
+# Open MPI 4.1 with PMIx 4.2 at times fails so by itself, under its own mpirun as well (6 of 310 tries there, 2 of 310 here).
+fails_by_itself() { grep -q "PML add procs failed" out.log && grep -q 'Returned "Not found" (-13)' out.log; }
 test_what_ranks_publish_is_fetched_on_demand() {
-    OMPI_MCA_pmix_base_collect_data=0 OMPI_MCA_pmix_base_async_modex=1 \
-        ranks 4 -N2 autolaunch --nproc-per-node 2 "$openmpi" ok || fail "exit code $?: $(cat out.log)"
+    local i
+    for i in 1 2 3; do
+        OMPI_MCA_pmix_base_collect_data=0 OMPI_MCA_pmix_base_async_modex=1 \
+            ranks 4 -N2 autolaunch --nproc-per-node 2 "$openmpi" ok && return
+        fails_by_itself || break
+        echo "   try $i: Open MPI found no data of a rank, as it does under mpirun"
+    done
+    fail "exit code: $(cat out.log)"
 }
 test_abort_on_another_node() {
     ranks 4 -N2 autolaunch --nproc-per-node 2 "$openmpi" abort

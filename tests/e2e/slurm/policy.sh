@@ -55,7 +55,10 @@ start_accounting() {
 }
 add_to_conf() { "$cluster" on head bash -c 'cat >>/etc/slurm/slurm.conf' || fail "slurm.conf"; }
 slurmctld_answers() { login scontrol ping 2>/dev/null | grep -q UP; }
-restart_slurmctld() {
+slurmctld_is_gone() { ! "$cluster" on head pgrep -x slurmctld >/dev/null; }
+restart_slurmctld() { # what is killed forgets the jobs that were cancelled a moment ago
+    login scontrol shutdown slurmctld || fail "slurmctld does not shut down"
+    eventually "slurmctld's end" slurmctld_is_gone
     "$cluster" restart head || fail "slurmctld does not restart"
     eventually "slurmctld" slurmctld_answers
     eventually "all nodes" nodes_idle
