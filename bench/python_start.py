@@ -163,11 +163,11 @@ def main():
     print("%-10s %5s %8s %8s %8s %8s %9s %8s %9s %9s" % ("", "ranks", "first s", "its cpu", "all cpu", "PSS MB",
                                                  "read MB", "calls", "again s", "one s"))
     for ranks in map(int, options.ranks.split(",")):
-        for name, command in commands(options, ranks):
-            if name not in options.only.split(","):
-                continue
-            measured = [run_once(command, options.imports, ranks, not options.no_restart) for _ in range(options.runs + options.warm)]
-            measured = measured[options.warm:]
+        chosen = [(name, command) for name, command in commands(options, ranks) if name in options.only.split(",")]
+        # In turns: what else the machine does then falls on all of them.
+        runs = [[run_once(command, options.imports, ranks, not options.no_restart) for _, command in chosen]
+                for _ in range(options.runs + options.warm)][options.warm:]
+        for (name, command), measured in zip(chosen, zip(*runs)):
             median = {key: statistics.median(m[key] for m in measured) for key in measured[0]}
             one = [restart_one(command, options.imports) for _ in range(0 if options.no_restart or name == "torchrun" else options.runs)]
             print("%-10s %5d %8.2f %8.2f %8.2f %8.0f %9.0f %8d %9.3f %9.3f" % (

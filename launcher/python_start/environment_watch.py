@@ -148,6 +148,7 @@ def read_start_texts():
 
 def check(block):
     """Why a rank with this environment cannot begin here; empty: it can."""
+    forget_trial()
     wanted = dict(item.split(b"=", 1) for item in block.split(b"\0")[:-1])
     for name, (value, statement) in reads.items():
         if wanted.get(name) != value:
