@@ -192,8 +192,8 @@ Found by_full_disk(const RankEnd& rank) {
         record.remedy =
             is_full ? "make room: df -h " + rank.log_folder
                     : "dmesg may say what is wrong with the file system of " + rank.log_folder;
-        record.vain = is_full ? "before there is room it would end as this one did"
-                              : "while nothing can be written there it would end as this one did";
+        record.vain =
+            is_full ? kNoRoom : "while nothing can be written there it would end as this one did";
         return record;
     }
     if (signal_of(rank) == SIGXFSZ)

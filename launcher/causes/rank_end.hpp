@@ -42,6 +42,8 @@ EndRecord judge(const RankEnd& rank);
 
 /// EndRecord::vain where no checkpoint can be used.
 inline constexpr char kSameCheckpoints[] = "it would find the same checkpoints";
+/// EndRecord::vain where the disk of the logs is full.
+inline constexpr char kNoRoom[] = "before there is room it would end as this one did";
 
 /// Texts that differ in numbers and addresses alone are equal in it. Pure.
 std::string error_signature(const EndRecord& record);

@@ -39,10 +39,17 @@ Account account_of(const CausePolicy& policy, const RestartHistory& history,
     return account;
 }
 
+// Somebody may make room meanwhile, and whoever gives storage a rule of its own says how long he
+// waits for that.
+bool may_get_room(const RestartSpec& restart, const EndRecord& record) {
+    return record.vain == kNoRoom && restart.on.contains(Cause::storage);
+}
+
 // Why another try cannot help; empty: it may.
-std::string why_in_vain(const CausePolicy& policy, const RestartHistory& history,
-                        const Situation& situation, const PastEnd& now) {
-    if (!situation.record.vain.empty())
+std::string why_in_vain(const CausePolicy& policy, const RestartSpec& restart,
+                        const RestartHistory& history, const Situation& situation,
+                        const PastEnd& now) {
+    if (!situation.record.vain.empty() && !may_get_room(restart, situation.record))
         return situation.record.vain;
     if (situation.input_spent)
         return "more came in on stdin through a pipe than is kept; give a file, < FILE";
@@ -144,7 +151,7 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
     else if (policy.action == RestartAction::restart)
         decision.why = policy.elsewhere && !situation.others_suffice
                            ? "no other node is there to restart on"
-                           : why_in_vain(policy, history, situation, decision.end);
+                           : why_in_vain(policy, restart, history, situation, decision.end);
     else
         decision.why = situation.record.no_requeue;
     if (decision.why.empty() && policy.action != RestartAction::stop)

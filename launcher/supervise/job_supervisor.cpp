@@ -3,6 +3,7 @@
 
 #include "base/deadline.hpp"
 #include "base/hash.hpp"
+#include "base/room_on_disk.hpp"
 #include "base/text.hpp"
 #include "causes/rank_end.hpp"
 #include "causes/stop_cause.hpp"
@@ -32,6 +33,8 @@ using std::chrono::steady_clock;
 // Nodes name what hangs there after 30 s; then there is nothing to wait for.
 constexpr auto kNodesKillTimeout = std::chrono::seconds(31);
 constexpr auto kLeaveTimeout = std::chrono::seconds(5);
+constexpr auto kLongestWaitForRoom = std::chrono::minutes(30);
+constexpr auto kLookForRoom = std::chrono::seconds(1);
 constexpr std::size_t kSecretBytes = 16;
 constexpr auto kLeastChange =
     std::chrono::milliseconds(500);  // of a stop's time, to tell the ranks
@@ -306,13 +309,36 @@ void JobSupervisor::give_up() {
 }
 
 void JobSupervisor::wait_to_restart() {
-    if (begin_check())
+    if (waits_for_room() || begin_check())
         return;
     const auto delay = next_       ? next_->delay
                        : renewing_ ? std::chrono::milliseconds(0)
                                    : plan_.spec.restart.backoff;
     wait_then(std::max(delay, elapsed_between(steady_clock::now(), fenced_at_)),
               JobEvent::wait_over);
+}
+
+// Begun on a full disk it would end as the one before did.
+bool JobSupervisor::waits_for_room() {
+    if (!ended_by_ || ended_by_->vain != kNoRoom)
+        return false;
+    const auto now = steady_clock::now();
+    if (!room_awaited_until_) {
+        if (why_no_room(plan_.run_dir).empty())
+            return false;
+        room_awaited_until_ = now + kLongestWaitForRoom;
+        report(WarningRaised{"the restart waits for room in " + plan_.run_dir + ", " +
+                             format_duration(kLongestWaitForRoom) + " at most"});
+    } else if (now > *room_awaited_until_ || why_no_room(plan_.run_dir).empty()) {
+        room_awaited_until_.reset();
+        return false;
+    }
+    timer_.expires_after(kLookForRoom);
+    timer_.async_wait([this](const std::error_code& error) {
+        if (!error)
+            wait_to_restart();
+    });
+    return true;
 }
 
 void JobSupervisor::finish() {

@@ -121,6 +121,7 @@ private:
     void kill_ranks();
     void give_up();
     void wait_to_restart();
+    bool waits_for_room();
     void finish();
 
     void on_report(int node, control::Report&& report);
@@ -243,6 +244,7 @@ private:
     std::optional<int> stop_signal_;
     std::string lost_node_, why_lost_;
     std::string missed_node_, why_missed_;  ///< lost, and the next generation goes on without it
+    std::optional<std::chrono::steady_clock::time_point> room_awaited_until_;
     std::chrono::steady_clock::time_point fenced_at_{};  ///< no rank of a lost node lives then
     std::optional<int> keeper_gone_of_;  ///< the node where nobody waits for the agent any more
     std::optional<JobHung> hang_;        ///< this generation is ended for it

@@ -81,6 +81,20 @@ contains "the cause" err.log "nothing can be written where its logs are: No spac
 contains "the restart" err.log "no restart: before there is room"
 expect "restarts" "" "$(grep "restart 1 of" err.log)"
 nothing_left
+
+# A job whose spec has a rule for storage waits until somebody has made room, and goes on.
+cat >saver.py <<'END'
+import os
+with open("small/run/state", "ab", buffering=0) as state:
+    for block in range(4096 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 1): state.write(b"x" * 4096)
+END
+rm -rf small/*
+(eventually "the wait" grep -q "waits for room" err.log && sleep 1 && rm small/run/state) >/dev/null 2>&1 &
+echo 'restart: {on: {storage: {budget: 2, delay: 100ms}}}' >storage.yaml
+timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --log-dir small/run -c storage.yaml -- python3 saver.py >out.log 2>err.log </dev/null
+expect "exit code of a job that room is made for" 0 "$?"
+contains "what it waits for" err.log "the restart waits for room in $work/small/run"
+nothing_left
 umount small && mounted=
 
 # Where no room can be kept (ext2 has no fallocate, as most network file systems), print fails: the cause is named though the

@@ -1,4 +1,5 @@
 // What follows from how a generation ended.
+#include "causes/rank_end.hpp"
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/decision.hpp"
 #include "restart_policy/hang_limit.hpp"
@@ -281,6 +282,20 @@ TEST_CASE("a restart that is known to be vain is none") {
     Job job(spec_of(9));
     job.vain = "it would find the same checkpoints";
     CHECK(job.ends(Cause::storage, 5).why == job.vain);
+}
+
+TEST_CASE("a full disk ends a job, but where storage has a rule of its own") {
+    RestartSpec spec = spec_of(9);
+    Job without(spec);
+    without.vain = kNoRoom;
+    CHECK(without.ends(Cause::storage, 5).why == kNoRoom);
+    spec.on[Cause::storage] = {.budget = 1, .window = {}, .delay = 2s, .backoff = {}, .action = {}};
+    Job with(spec);
+    with.vain = kNoRoom;
+    const Decision first = with.ends(Cause::storage, 5);
+    CHECK(restarts(first));
+    CHECK(first.delay == 2s);
+    CHECK(with.ends(Cause::storage, 9).why == "the 1 restarts for storage are used up");
 }
 
 TEST_CASE("a window forgets, a budget does not, and pauses grow") {
