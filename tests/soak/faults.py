@@ -176,8 +176,8 @@ def fill_disk(place, draw):
 
 def spoil_checkpoint(place, draw):
     """A block of the newest one is overwritten, and then a rank is killed, so that somebody reads it."""
-    steps = sorted(place.checkpoints.glob("step-*"))
-    files = sorted(steps[-1].glob("*.safetensors")) if steps else []
+    steps = sorted(step for step in place.checkpoints.glob("step-*") if ".tmp" not in step.name)
+    files = sorted(file for file in steps[-1].glob("*.safetensors") if file.stat().st_size > 64) if steps else []
     if files:
         file = draw.choice(files)
         with open(file, "r+b") as opened:
