@@ -25,6 +25,7 @@
 #include "run_report/report.hpp"
 #include "run_report/run_reader.hpp"
 #include "site/site_text.hpp"
+#include "site/site_vault.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
 #include "topology/load_capture.hpp"
@@ -162,10 +163,20 @@ int run_lint(const CommandLine& line, const Place& place) {
     }
 }
 
+// What is made is a checkpoint, which a job may go on from; or what leaves the cluster: whole
+// tensors, and what was encrypted and is plain then.
+void require_permission(const CheckpointRequest& request) {
+    const bool makes_one =
+        request.action == CheckpointAction::reshard || request.action == CheckpointAction::convert;
+    if (makes_one)
+        require_action("checkpoint");
+    if (request.action == CheckpointAction::export_tensors || request.plain)
+        require_action("export");
+}
+
 int run_checkpoints(const CommandLine& line, const Screen& screen) {
     try {
-        if (line.checkpoints.action == CheckpointAction::export_tensors)
-            require_action("export");
+        require_permission(line.checkpoints);
         const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
         for (const std::string& one : outcome.passed_over)
             complain("passed over " + one, screen);
@@ -246,6 +257,7 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     const auto record =
         site.empty() ? nullptr : site.record(starts ? JobSite::Slurm::leave : JobSite::Slurm::ask);
     request.spec.site = record;
+    request.spec.vault = vault_of(site.settings());
     if (starts)
         return start_job(line, site, request, record, place);
     if (looks_like_stand_in(environment))

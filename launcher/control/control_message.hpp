@@ -348,7 +348,16 @@ struct Relay {
     std::string bytes;
     bool operator==(const Relay&) const = default;
 };
-enum class RelayChannel : std::uint8_t { store, pmix, doctor, vouching, input, hand_over };
+enum class RelayChannel : std::uint8_t {
+    store,
+    pmix,
+    doctor,
+    vouching,
+    input,
+    hand_over,
+    secret_question,
+    secret_answer
+};
 /// I live. Sent by both ends when they have said nothing else for a while.
 struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;

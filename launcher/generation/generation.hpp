@@ -11,6 +11,7 @@
 #include "generation/rank_table.hpp"
 #include "generation/stop_notice.hpp"
 #include "input/job_input.hpp"
+#include "job_secrets/job_secrets.hpp"
 #include "logs/log_follower.hpp"
 #include "logs/log_room.hpp"
 #include "logs/rank_terminals.hpp"
@@ -71,6 +72,7 @@ struct NodeContext {
     WarmParent* python = nullptr;     ///< that ranks are forked from; null: from none
     WarmProcesses* warm = nullptr;    ///< that may take a rank's place; null: there are none
     HandOver* packages = nullptr;     ///< what that one imports; null: it is read where it is
+    JobSecrets* secrets = nullptr;    ///< of the ranks; null: there are none
     /// Makes `plan` and `roster` anew, for so many ranks by node rank, and nodes in that order of
     /// ranks; between generations. Throws Error.
     std::function<void(const std::vector<int>& ranks_per_node, const std::vector<int>& order)>
@@ -101,7 +103,8 @@ public:
     Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks,
                KeptRanks& kept);
 
-    /// False while the ranks' interpreter imports; `then` is called once that is over.
+    /// False while the ranks' interpreter imports, or a secret is asked for; `then` is called once
+    /// that is over. Throws ExitError where a secret is not to be had.
     bool can_start(const Inheritance& inherited, std::function<void()> then);
     /// Starts the next rank that is still planned; false when there is none. Throws SpawnError or
     /// SystemError; what was started by then goes on.
@@ -211,6 +214,7 @@ private:
     session::Stop stop_message() const;
     void on_end(RankProcess& rank);
     void tell_of_leftovers(const std::vector<pid_t>& not_ours);
+    control::RankFailed without_secrets(control::RankFailed failed) const;
     RankCircumstances circumstances_of(std::size_t exit);
     std::string last_moment_of(std::size_t exit) const;
     std::vector<NvmlEvent> gpu_events_of(int rank);

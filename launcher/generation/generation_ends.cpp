@@ -6,6 +6,7 @@
 #include "flight_view/last_call.hpp"
 #include "generation/leftovers.hpp"
 #include "report/units.hpp"
+#include "secrets/secrets.hpp"
 #include "spawn/process_tree.hpp"
 
 #include <algorithm>
@@ -83,7 +84,21 @@ RankCircumstances Generation::circumstances_of(std::size_t exit) {
 control::RankFailed Generation::describe_failure() {
     const auto found = std::find_if(exits_.begin(), exits_.end(), is_failure);
     const auto exit = static_cast<std::size_t>(found - exits_.begin());
-    return failures_.describe(*found, exit_times_[exit], circumstances_of(exit));
+    return without_secrets(failures_.describe(*found, exit_times_[exit], circumstances_of(exit)));
+}
+
+// Here, and not where it is shown: the head need not know what this node has read in files.
+control::RankFailed Generation::without_secrets(control::RankFailed failed) const {
+    if (node_.secrets == nullptr)
+        return failed;
+    const std::vector<std::string>& masks = node_.secrets->masks();
+    for (std::string* text : {&failed.stderr_tail, &failed.stdout_tail, &failed.error_text,
+                              &failed.no_room, &failed.cannot_resume, &failed.core,
+                              &failed.record.what, &failed.record.remedy, &failed.record.vain})
+        hide_values(*text, masks);
+    for (std::string& sentence : failed.record.evidence)
+        hide_values(sentence, masks);
+    return failed;
 }
 
 std::vector<control::RankFailed> Generation::describe_others() {
@@ -94,10 +109,11 @@ std::vector<control::RankFailed> Generation::describe_others() {
         if (first && end.rank == first->rank)
             continue;
         if (is_failure(end))
-            others.push_back(failures_.describe(end, exit_times_[at], circumstances_of(at)));
+            others.push_back(
+                without_secrets(failures_.describe(end, exit_times_[at], circumstances_of(at))));
         else if (end.asked_to_stop)
             if (auto stopped = failures_.describe_stopped(end, exit_times_[at]))
-                others.push_back(std::move(*stopped));
+                others.push_back(without_secrets(std::move(*stopped)));
     }
     others = fold_alike(std::move(others), control::kMaxFailures,
                         [](control::RankFailed& failed) -> EndRecord& { return failed.record; });

@@ -60,6 +60,9 @@ void Generation::leave_trace() {
 bool Generation::can_start(const Inheritance& inherited, std::function<void()> then) {
     if (ranks_.empty())
         return true;
+    starting_rank_ = ranks_.front().plan().rank;
+    if (node_.secrets != nullptr && !node_.secrets->is_settled(number_, then))
+        return false;
     if (node_.packages != nullptr && !have_packages(then))
         return false;
     if (node_.python == nullptr)
@@ -254,6 +257,8 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
         node_.warm == nullptr ? std::vector<std::string>() : spec.environment;
     if (mpi_)
         mpi_->prepare(rank.plan().local_rank, spec);
+    if (node_.secrets != nullptr)  // of this process alone: no interpreter and no spare has them
+        node_.secrets->give(rank.plan(), spec.environment);
     log_room_.add_rank(files);
     Child child;
     try {

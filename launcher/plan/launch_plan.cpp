@@ -8,6 +8,7 @@
 #include "plan/granted_otherwise.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/rank_environment.hpp"
+#include "plan/rank_secrets.hpp"
 #include "plan/usable_gpus.hpp"
 #include "session/environment.hpp"
 #include "spec/rank_words.hpp"
@@ -324,6 +325,15 @@ std::vector<std::string> unused_settings(const JobSpec& spec) {
     return keys;
 }
 
+// One that is in the environment, too, would reach every rank, and be another value.
+void note_inherited_secrets(LaunchPlan& plan, const EnvironmentMap& environment) {
+    for (const SecretSpec& secret : plan.spec.given_secrets)
+        if (environment.contains(secret.name))
+            plan.notes.push_back(fmt::format(
+                "{} is in your environment, too: ranks get it as secrets.{} says, and no other way",
+                secret.name, secret.name));
+}
+
 std::string inside_a_rank(const EnvironmentMap& environment, int nodes) {
     return fmt::format("started inside rank {} of another autolaunch: this is a job of its own{}",
                        value_of(environment, env::kRank), nodes == 1 ? ", on this node alone" : "");
@@ -348,6 +358,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     const auto argv = command_line(spec.trainer);
     place_nodes(plan, roster);
     check_named_ranks(spec, plan.world_size);
+    check_secrets(spec, plan.world_size);
     name_run(plan, allocation, current_dir, roster.run_name);
     plan.tasks_here = std::max(allocation.tasks_on_node.value_or(1), 1);
     plan.ends_at = allocation.ends_at;
@@ -404,6 +415,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
         rank.role_size = plan.world_size;
         if (!spec.programs.empty())
             give_program(rank, spec.programs);
+        rank.secrets = secrets_of_rank(spec, rank.rank, rank.role);
         rank.binding = std::move(binding.ranks[static_cast<std::size_t>(local_rank)]);
         if (rank.binding.gpu) {
             const int position = gpus.positions[static_cast<std::size_t>(*rank.binding.gpu)];
@@ -415,6 +427,9 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     predict_memory(plan, topology, gpus);
     for (RankPlan& rank : plan.ranks)
         rank.environment = planned_environment(plan, rank, environment);
+    note_inherited_secrets(plan, environment);
+    for (std::string& warning : exposed_arguments(plan))
+        plan.warnings.push_back(std::move(warning));
     for (std::string& warning : overridden_contract(spec.trainer.env))
         plan.warnings.push_back(std::move(warning));
     return plan;

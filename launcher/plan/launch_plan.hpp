@@ -39,6 +39,7 @@ struct RankPlan {
     std::optional<Gpu> gpu;
     std::optional<RankHca> hca = {};
     std::string wrap = {};  ///< a command line that its program is started by; empty: none
+    std::vector<std::string> secrets = {};  ///< names of those that it gets (spec.given_secrets)
 };
 
 /// Everything decided before anything is started: the one record that spawn, supervise and report

@@ -1,5 +1,6 @@
 #include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
+#include "plan/rank_secrets.hpp"
 #include "plan/store_exposure.hpp"
 #include "secrets/json_text.hpp"
 #include "site/site_text.hpp"
@@ -77,6 +78,18 @@ void put_rank(JsonText& json, const RankPlan& rank) {
         json.member("physical_cores", rank.binding.physical_cores);
         json.member("reason", rank.binding.reason);
         json.member("environment", [&] { put_choices(json, rank.environment); });
+        json.member("secrets", rank.secrets);
+    });
+}
+
+void put_given_secrets(JsonText& json, const std::vector<SecretSpec>& secrets) {
+    json.array(secrets, [&](const SecretSpec& secret) {
+        json.object([&] {
+            json.member("name", secret.name);
+            json.member("as", secret.as == SecretSpec::As::file ? "file" : "environment");
+            json.member("from", describe_source(secret));
+            json.member("for", describe_receivers(secret));
+        });
     });
 }
 
@@ -169,6 +182,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
         json.member("ranks", [&] {
             json.array(plan.ranks, [&](const RankPlan& rank) { put_rank(json, rank); });
         });
+        json.member("secrets", [&] { put_given_secrets(json, plan.spec.given_secrets); });
         json.object("store", [&] {
             json.member("listens", store.listens);
             json.member("admits", store.admits);

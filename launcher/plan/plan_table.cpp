@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 #include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
+#include "plan/rank_secrets.hpp"
 #include "plan/store_exposure.hpp"
 #include "restart_policy/cause_policy.hpp"
 #include "restart_policy/hang_limit.hpp"
@@ -116,6 +117,14 @@ std::string environment_section(const LaunchPlan& plan) {
     rows.push_back(
         {"AUTOLAUNCH_TRAINER_CONFIG", "at start", "file with the free-form part of the spec"});
     rows.push_back({"TORCHELASTIC_ERROR_FILE", "at start", "where the rank may say why it failed"});
+    return format_rows(rows, "  ");
+}
+
+std::string secrets_section(const LaunchPlan& plan) {
+    std::vector<Row> rows;
+    for (const SecretSpec& secret : plan.spec.given_secrets)
+        rows.push_back({secret.name, describe_way(secret), describe_receivers(secret),
+                        describe_source(secret)});
     return format_rows(rows, "  ");
 }
 
@@ -250,6 +259,8 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     std::string text = head(plan);
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
+    if (!plan.spec.given_secrets.empty())
+        text += "\nsecrets of ranks, read when a generation starts\n" + secrets_section(plan);
     text += "\nstore of the ranks\n" + store_section(plan);
     text += "\nwhen a generation fails, by its cause\n" + policy_table(plan.spec.restart);
     text += "  a job that stands still is " + describe_hang_limit(plan.spec) + "\n";

@@ -3,6 +3,7 @@
 #include "base/environment.hpp"
 #include "base/text.hpp"
 #include "plan/oversubscription.hpp"
+#include "plan/rank_secrets.hpp"
 #include "plan/task_variables.hpp"
 #include "session/environment.hpp"
 
@@ -181,7 +182,7 @@ bool stays_with_agent(std::string_view name, const LaunchPlan& plan,
     const auto is_name = [name](const char* other) { return name == other; };
     return std::any_of(std::begin(kContract), std::end(kContract), is_name) ||
            name == env::kJobKey || name == env::kMungeSocket ||
-           is_of_agent_alone(name, plan, inherited);
+           is_given_as_secret(plan.spec, name) || is_of_agent_alone(name, plan, inherited);
 }
 
 }  // namespace
@@ -215,6 +216,11 @@ std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const Ra
     choices.override_with(plan.spec.nccl.env, "nccl.env");
     choices.override_with(plan.spec.trainer.env, "trainer.env");
     return choices.take();
+}
+
+bool is_of_the_contract(std::string_view name) {
+    return std::any_of(std::begin(kContract), std::end(kContract),
+                       [name](const char* other) { return name == other; });
 }
 
 std::vector<std::string> overridden_contract(

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -14,6 +15,9 @@ namespace autolaunch::launcher {
 /// and win. Pure.
 std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const RankPlan& rank,
                                                 const EnvironmentMap& inherited);
+
+/// Whether the launcher sets it for every rank. Pure.
+bool is_of_the_contract(std::string_view name);
 
 /// A warning for each variable of the rank environment that the user's own settings replace. Pure.
 std::vector<std::string> overridden_contract(const std::map<std::string, std::string>& trainer_env);

@@ -59,6 +59,7 @@ void look_at_folders(const JobTraces& traces, ExitCertificate& certificate) {
     const std::string name = traces.scratch.filename();
     std::vector<fs::path> paths{traces.scratch, fs::path(kSharedMemory) / name,
                                 fs::path("/tmp") / name};
+    paths.push_back(fs::path(kSharedMemory) / (name + "-secrets"));
     const int first =
         std::max(traces.first_generation, traces.last_generation - kMostGenerationFolders + 1);
     for (int generation = first; generation <= traces.last_generation; ++generation)

@@ -95,13 +95,20 @@ void Console::write_bytes(OutputStream stream, std::string_view bytes) {
         to.pump();
 }
 
+std::string Console::without_secrets(std::string_view text) const {
+    std::string safe(text);
+    hide_values(safe, hidden_);
+    return safe;
+}
+
 void Console::write_line(OutputStream stream, std::string_view prefix, std::string_view text) {
     OutputChannel& to = channel(stream);
     const TextStyle style{options_.colours && to.is_terminal(), 0};
     std::string line;
     if (!prefix.empty())
         line = paint_prefix(stream, in_charset(prefix, options_.charset), style) + ' ';
-    line += escape_for_terminal(text, style.colours ? Colours::keep : Colours::strip);
+    line +=
+        escape_for_terminal(without_secrets(text), style.colours ? Colours::keep : Colours::strip);
     line += '\n';
     if (tap_)
         tap_(stream == OutputStream::out ? 1 : 2, line);
@@ -127,7 +134,8 @@ void Console::write_message(std::string_view text) {
     if (text.back() == '\n')
         text.remove_suffix(1);
     const Colours colours = style().colours ? Colours::keep : Colours::strip;
-    const std::string safe = escape_lines(mask_secrets(text, options_.secrets), colours);
+    const std::string safe =
+        escape_lines(mask_secrets(without_secrets(text), options_.secrets), colours);
     if (tap_)
         tap_(2, safe + '\n');
     append(*err_, in_charset(safe, options_.charset) + '\n');
@@ -157,8 +165,8 @@ TextStyle Console::style() const {
 
 std::string Console::live_text(const LiveLine& line) const {
     const TextStyle style{options_.colours, 0};
-    const std::string text =
-        escape_for_terminal(line.text, style.colours ? Colours::keep : Colours::strip);
+    const std::string text = escape_for_terminal(without_secrets(line.text),
+                                                 style.colours ? Colours::keep : Colours::strip);
     const std::string prefix = in_charset(line.prefix, options_.charset);
     return prefix.empty() ? text : style.dim(prefix) + ' ' + text;
 }

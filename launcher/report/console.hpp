@@ -67,6 +67,9 @@ public:
     /// visible here too.
     void write_message(std::string_view text);
 
+    /// Values of the job's secrets, all that are known: not to be shown, nor in lines of ranks.
+    void hide_secrets(std::vector<std::string> values) { hidden_ = std::move(values); }
+
     /// Gets a copy of all that is written from now on: 1 stdout, 2 stderr; null: nobody does.
     using Tap = std::function<void(int to, std::string_view text)>;
     void set_tap(Tap tap) { tap_ = std::move(tap); }
@@ -92,7 +95,10 @@ private:
     std::string live_text(const LiveLine& line) const;
     void draw_status(Clock::time_point now);
 
+    std::string without_secrets(std::string_view text) const;
+
     ConsoleOptions options_;
+    std::vector<std::string> hidden_;
     Tap tap_;
     std::unique_ptr<OutputChannel> err_;
     std::unique_ptr<OutputChannel> out_;       // null: the same place as err_

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -37,6 +38,8 @@ public:
     /// Error.
     explicit EventLog(const std::filesystem::path& path, std::vector<std::string> secrets = {});
 
+    /// Those that it may not hold from now on.
+    void set_secrets(std::vector<std::string> secrets) { secrets_ = std::move(secrets); }
     Outcome append(const Event& event);
     /// Another process may have been killed while it wrote the last one.
     void end_torn_line();

@@ -33,7 +33,7 @@ bool is_no_rank_s_doing(Cause cause) {
 }  // namespace
 
 Reporter::Reporter(ReporterOptions options, Console& console)
-    : options_(std::move(options)), console_(console) {
+    : options_(std::move(options)), of_environment_(options_.secrets), console_(console) {
     if (!options_.events_path.empty())
         log_.emplace(options_.events_path, options_.secrets);
 }
@@ -55,6 +55,13 @@ void Reporter::become_member(const std::filesystem::path& events) {
     countdown_.reset();
     console_.set_status({});
     log_.emplace(events, options_.secrets);
+}
+
+void Reporter::hide_secrets(std::vector<std::string> values) {
+    values.insert(values.end(), of_environment_.begin(), of_environment_.end());
+    options_.secrets = std::move(values);
+    if (log_)
+        log_->set_secrets(options_.secrets);
 }
 
 void Reporter::handle(const Event& event) {

@@ -50,6 +50,8 @@ public:
     void become_head(JobStarted job, const std::filesystem::path& events, int generation);
     /// No longer head: what is told goes into that file, and what was held back is forgotten.
     void become_member(const std::filesystem::path& events);
+    /// Values of the job's secrets, all that are known: not to be recorded.
+    void hide_secrets(std::vector<std::string> values);
     /// Asked before each event; while it says no, events wait: a head that nobody has answered may
     /// not be one any more. Empty: always.
     void set_gate(std::function<bool()> may_record) { may_record_ = std::move(may_record); }
@@ -113,6 +115,7 @@ private:
     void show(const Event&, const Other&) {}
 
     ReporterOptions options_;
+    const std::vector<std::string> of_environment_;  ///< secrets that were known at the start
     Console& console_;
     std::optional<EventLog> log_;
     std::function<bool()> may_record_;

@@ -8,6 +8,7 @@
 #include "base/hostname.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "input/job_input.hpp"
+#include "job_secrets/job_secrets.hpp"
 #include "placement_watch/gpu_claims.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/node_loss.hpp"
@@ -126,6 +127,15 @@ private:
     std::optional<SlurmCommand> question_;
 };
 
+// Where a run would end at once.
+void warn_of_secrets(LaunchPlan& plan, const EnvironmentMap& environment) {
+    try {
+        check_secret_files(plan, environment);
+    } catch (const Error& error) {
+        plan.warnings.push_back(error.what() + (error.hint().empty() ? "" : "; " + error.hint()));
+    }
+}
+
 struct Prepared {
     LaunchPlan plan;
     RunDirectory run_dir;
@@ -148,6 +158,7 @@ Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
                               const EnvironmentMap& environment, const NcclSite& nccl) {
     LaunchPlan plan = plan_generation(spec, allocation, topology, joined.roster, environment, nccl);
     check_input(plan, allocation.tasks_on_node.value_or(1) > 1);
+    check_secret_files(plan, environment);
     RunDirectory run_dir(plan);
     return {std::move(plan), std::move(run_dir)};
 }
@@ -203,6 +214,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_preload(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
     node_loss.add(plan, allocation);
+    warn_of_secrets(plan, environment);
     if (plan.uncompared_time_limit)
         plan.warnings.push_back(
             "slurm_config.time_limit is not compared with this job's, which Slurm says in the "

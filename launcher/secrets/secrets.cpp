@@ -138,6 +138,8 @@ std::vector<std::string> secret_values(const std::map<std::string, std::string>&
     return values;
 }
 
+void hide_values(std::string& text, std::span<const std::string> known) { hide_known(text, known); }
+
 void mask_text(std::string& text, std::span<const std::string> known) {
     hide_known(text, known);
     hide_shapes(text);

@@ -38,6 +38,10 @@ std::vector<std::string> mask_arguments(const std::vector<std::string>& argument
 /// The same in place. Most texts have nothing to mask, and are not copied.
 void mask_text(std::string& text, std::span<const std::string> known = {});
 
+/// In place, and the values of `known` alone: for texts that are not ours, which stay as they are
+/// otherwise.
+void hide_values(std::string& text, std::span<const std::string> known);
+
 /// Every text in a tree of JSON (nlohmann's).
 template <class Json>
 void mask_texts(Json& value, std::span<const std::string> known = {}) {

@@ -1,6 +1,7 @@
 #include "site/site_checks.hpp"
 
 #include "base/text.hpp"
+#include "site/site_vault.hpp"
 #include "spec/scalar.hpp"
 
 #include <algorithm>
@@ -208,6 +209,17 @@ Findings check_logs(const SiteSetting& setting) {
                  : "output and events of each rank are in the run directory"}};
 }
 
+Findings check_vault(const SiteSetting& setting) {
+    const std::string& text = setting.value.text;
+    if (setting.rule->path == "vault.address" && !is_safe_vault_address(text))
+        return {{kByUs, kDoesNotHold,
+                 "secrets are asked for by https, and by http on this machine alone"}};
+    if (setting.rule->path == "vault.auth.method" && !is_vault_method(text))
+        return {{kByUs, kDoesNotHold, "there are token, approle and jwt"}};
+    return {{kByUs, kHolds,
+             "for secrets.*.vault where VAULT_ADDR, VAULT_NAMESPACE and VAULT_TOKEN are not set"}};
+}
+
 Findings check(const SiteSetting& setting, const SiteFacts& facts) {
     const Value& value = setting.value;
     switch (setting.rule->check) {
@@ -240,6 +252,8 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
             return check_folder(value, facts);
         case SiteCheck::logs_kept:
             return check_logs(setting);
+        case SiteCheck::vault:
+            return check_vault(setting);
     }
     return {};
 }

@@ -48,7 +48,8 @@ enum class SiteCheck {
     oom_killer,
     shared_folder,
     scratch_folder,
-    logs_kept
+    logs_kept,
+    vault
 };
 
 struct SiteKeyRule {

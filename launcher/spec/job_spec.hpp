@@ -1,6 +1,7 @@
 #pragma once
 #include "causes/cause.hpp"
 #include "spec/rendezvous_spec.hpp"
+#include "spec/secret_spec.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -182,7 +183,7 @@ struct RestartSpec {
     HangAfter hang_after;
     /// warn, replace or off: of ranks for which the others wait
     std::string straggler = "warn";
-    bool check_nodes = true;  ///< those that stay, after a failure that may be a machine's
+    bool check_nodes = true;      ///< those that stay, after a failure that may be a machine's
     bool warm_processes = false;  ///< beside each rank one that can take its place
     RestartRules on;
 };
@@ -217,6 +218,7 @@ struct JobSpec {
     MonitoringSpec monitoring;
     RestartSpec restart;
     LoggingSpec logging;
+    std::vector<SecretSpec> given_secrets;  ///< section `secrets`: where they come from, no values
 
     // From the command line alone.
     std::string name;     ///< shown in the banner: slurm_config.job_name, else the program's name
@@ -237,6 +239,9 @@ struct JobSpec {
 
     /// What variables with secret names hold: masked in all that is shown or recorded.
     std::vector<std::string> secrets;
+
+    /// Where Vault is, by the administrator's file or by the job's own section of that name.
+    VaultSpec vault;
 
     /// What the administrator's file says for this job (spec/site_record.hpp); may be null.
     std::shared_ptr<const SiteRecord> site;

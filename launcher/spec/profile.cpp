@@ -124,7 +124,8 @@ void read_topology_files(const Value& root, ProfileFile& profile, Errors& errors
 
 ProfileFile read_profile(const std::string& path) {
     Errors errors;
-    const Value root = read_yaml(read_regular_file(path, kMaxSpecBytes), path, errors);
+    Value root = read_yaml(read_regular_file(path, kMaxSpecBytes), path, errors);
+    mark_secrets(root);
     ProfileFile profile;
     profile.name = std::filesystem::path(path).stem();
     profile.path = path;

@@ -19,6 +19,18 @@ Section section_of_site(std::string_view name) {
     return {.name = name, .description = kAsSite, .of_site = true};
 }
 
+Section secrets_section() {
+    return {
+        .name = "secrets",
+        .description =
+            "Secrets that ranks get, by the name of their variable, and where each comes from "
+            "(docs/secrets.md): {HF_TOKEN: {file: ~/.hf_token}, DB_PASSWORD: {command: [pass, "
+            "show, db]}, API_KEY: {vault: \"kv/team/api#key\"}}. Of each also `as`: environment, "
+            "or file, whose path is in NAME_FILE; and `ranks` (all, or such as \"0,3-5\") or "
+            "`programs` (a list of roles), who get it.",
+        .of_secrets = true};
+}
+
 Section trainer_section() {
     return {"trainer",
             "The program that every rank runs.",
@@ -485,6 +497,8 @@ std::vector<Section> make_sections() {
             monitoring_section(),
             restart_section(),
             logging_section(),
+            secrets_section(),
+            section_of_site("vault"),
             section_of_site("security"),
             section_of_site("authentication"),
             section_of_site("authorization"),

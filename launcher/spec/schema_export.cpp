@@ -79,6 +79,26 @@ Json node_counts(const Key& key) {
     return any_of({whole_number(key), counts});
 }
 
+/// Of each secret one source, and who gets it how.
+Json secrets_map() {
+    const Json text = {{"type", "string"}, {"minLength", 1}};
+    Json list = text_list();
+    list["minItems"] = 1;
+    Json secret = {{"type", "object"}, {"additionalProperties", false}};
+    secret["properties"] = {
+        {"file", text},
+        {"command", list},
+        {"vault", any_of({{{"type", "string"}, {"pattern", "^/*[^/#]+/[^#]+#."}}})},
+        {"as", any_of({{{"enum", {"environment", "file"}}}})},
+        {"ranks", any_of({{{"type", "integer"}, {"minimum", 0}},
+                          {{"type", "string"},
+                           {"pattern", "^(all|[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*)$"}}})},
+        {"programs", list}};
+    secret["oneOf"] = Json::array(
+        {{{"required", {"file"}}}, {{"required", {"command"}}}, {{"required", {"vault"}}}});
+    return {{"anyOf", Json::array({secret, {{"type", "null"}}})}};
+}
+
 constexpr const char* kModulePattern = R"(^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$)";
 
 Json form_schema(const Key& key) {
@@ -197,6 +217,11 @@ Json section_schema(const Section& section) {
     schema["type"] = {"object", "null"};
     if (section.of_site)
         return schema;
+    if (section.of_secrets) {
+        schema["propertyNames"] = {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}};
+        schema["additionalProperties"] = secrets_map();
+        return schema;
+    }
     Json names = Json::object();
     for (const auto& key : section.keys) {
         schema["properties"][std::string(key.name)] = key_schema(key);
@@ -248,7 +273,7 @@ std::string schema_markdown() {
     for (const auto& section : sections()) {
         text += "### `" + std::string(section.name) + "`\n\n" + std::string(section.description);
         text += section.free_form ? " Any content; it reaches the trainer untouched.\n\n" : "\n\n";
-        if (section.free_form || section.of_site)
+        if (section.free_form || section.of_site || section.of_secrets)
             continue;
         text += "| key | expects | default | meaning |\n|---|---|---|---|\n";
         for (const auto& key : section.keys) {

@@ -4,6 +4,7 @@
 #include "spec/field_reader.hpp"
 #include "spec/scalar.hpp"
 #include "spec/schema.hpp"
+#include "spec/secret_words.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -28,6 +29,8 @@ std::string unknown_key_advice(const Section& section, const std::string& key) {
 
 void read_section(const Section& section, const Value& value, JobSpec& spec,
                   std::vector<SpecError>& errors) {
+    if (section.of_secrets)
+        return read_secrets(value, spec.given_secrets, errors);
     if (section.free_form || section.of_site || value.is_null())
         return;
     if (!value.is_mapping()) {
@@ -172,6 +175,7 @@ void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& err
         else if (!contains_target(entry.value))
             report_unknown_section(entry, errors);
     }
+    check_secret_names(root, spec.given_secrets, errors);
     check_model_size(root, spec.model_size, errors);
     spec.trainer_config = trainer_config(root, errors);
 }

@@ -3,6 +3,7 @@
 #include "base/deadline.hpp"
 #include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "secrets/secrets.hpp"
 #include "spawn/process_tree.hpp"
 #include "stopping/stop_signals.hpp"
 #include "supervise/node_reports.hpp"
@@ -225,7 +226,9 @@ void NodeSupervisor::refresh_output() {
 void NodeSupervisor::report(Happening happening) {
     note_for_stop(happening);
     standstill_.note(happening);
-    if (const auto* warning = std::get_if<WarningRaised>(&happening)) {
+    if (auto* warning = std::get_if<WarningRaised>(&happening)) {
+        if (node_.secrets != nullptr)  // a spare's last words, perhaps
+            hide_values(warning->text, node_.secrets->masks());
         node_.member.report(control::NodeWarning{warning->text});
         if (is_on_head())
             return;

@@ -1,6 +1,6 @@
 #include "supervise/node_reports.hpp"
 
-#include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "spawn/spawn.hpp"
 
 #include <algorithm>
@@ -49,6 +49,8 @@ control::StartFailed start_failed_report(const LaunchPlan& plan, const Generatio
         failed.exit_code = exit_code_of(*spawn);
         failed.restart_helps =
             failed.exit_code == exit_code::kSystem && spawn->stage() != SpawnStage::stand_in;
+    } else if (const auto* knows = dynamic_cast<const ExitError*>(&error)) {
+        failed.exit_code = knows->exit_code();  // a secret is not to be had
     } else {
         const bool is_file = generation && error.code() != ErrorCode::unsupported;
         failed.exit_code = is_file ? exit_code::kCannotCreate : exit_code::kUnavailable;

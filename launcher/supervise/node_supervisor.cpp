@@ -125,6 +125,8 @@ void NodeSupervisor::obey(const control::Command& command) {
         if (awaits_record(*start))
             return;
         start_ = *start;
+        if (node_.secrets != nullptr && is_on_head())
+            node_.secrets->serve(start_.generation);
         if (takes_part())
             return dispatch(NodeEvent::start);
         if (generation_)  // no generation follows for those that wait for one
@@ -449,6 +451,8 @@ std::vector<pid_t> NodeSupervisor::known_children() const {
         pids.push_back(node_.python->pid());
     if (node_.packages != nullptr && node_.packages->pid() > 0)
         pids.push_back(node_.packages->pid());
+    if (node_.secrets != nullptr && node_.secrets->asking() > 0)
+        pids.push_back(node_.secrets->asking());
     if (node_.warm != nullptr)
         for (const pid_t spare : node_.warm->pids())
             pids.push_back(spare);

@@ -54,6 +54,8 @@ public:
     void leave_with(int exit_code);
     void give_up(const std::string& why);
 
+    /// Shown by the head, with this node's name.
+    void warn(const std::string& text) { report(WarningRaised{text}); }
     /// The job's exit code (docs/exit-codes.md). `inherited` is what ranks start from.
     int run(const Inheritance& inherited);
 

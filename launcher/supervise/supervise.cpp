@@ -4,7 +4,9 @@
 #include "supervise/headship.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -33,6 +35,8 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     WarmParent python(io, job.plan.preload, warm_times(job.plan.spec));
     WarmProcesses warm(spare_times(job.plan.spec));
     HandOver packages(io, *job.joined.member, job.joined.summary.local_address);
+    JobSecrets secrets(io, job.plan, *job.joined.member, job.coordinator.socket_directory(),
+                       inherited.environment);
     const bool keeps_warm = job.plan.spec.restart.warm_processes && may_start_anew(job.plan.spec);
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
     const NodeContext context{io,
@@ -51,12 +55,19 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.plan.preload.wants_interpreter() ? &python : nullptr,
                               keeps_warm ? &warm : nullptr,
                               job.plan.spec.trainer.preload_from == "node" ? &packages : nullptr,
+                              job.plan.spec.given_secrets.empty() ? nullptr : &secrets,
                               job.replan,
                               job.add_node,
                               job.check,
                               job.joined.late};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
+    secrets.set_handlers({.learned =
+                              [&job](const std::vector<std::string>& values) {
+                                  job.output.console.hide_secrets(values);
+                                  job.output.reporter.hide_secrets(values);
+                              },
+                          .warn = [&node](const std::string& text) { node.warn(text); }});
     Headship headship(io, job, node, stop_facts, input);
     headship.start();
     const int exit_code = node.run(inherited);

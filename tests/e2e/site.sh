@@ -128,6 +128,15 @@ says 77 'dan has no role' dan "$AUTOLAUNCH" --log-dir "$work/runs/dan" /bin/true
 job 'authorization: {action: export}' >export.yaml
 says 77 'the role engineers has no permission to export: it has [train, validate, checkpoint]' amy "$AUTOLAUNCH" -c export.yaml
 says 77 'no permission to export' amy "$AUTOLAUNCH" ckpt export runs model.safetensors
+# What makes a checkpoint needs that permission; what takes its encryption away is an export.
+says 66 'nowhere' amy "$AUTOLAUNCH" ckpt convert nowhere made
+says 66 'nowhere' amy "$AUTOLAUNCH" ckpt reshard nowhere made --ranks 2
+says 77 'no permission to export' amy "$AUTOLAUNCH" ckpt reshard nowhere made --ranks 2 --plain
+says 77 'dan has no role' dan "$AUTOLAUNCH" ckpt convert nowhere made
+sed -i 's/, "checkpoint"\]/]/' "$site"
+for command in "convert nowhere made" "reshard nowhere made --ranks 2"; do
+    says 77 'the role engineers has no permission to checkpoint' amy "$AUTOLAUNCH" ckpt $command
+done
 sed -i 's/- name: "students"/- name: "phantoms"/' both.yaml && install_site both.yaml
 says 0 'the role phantoms (' amy "$AUTOLAUNCH" validate job.yaml
 sed -i 's/rbac_enabled: true/rbac_enabled: false/' both.yaml && install_site both.yaml

@@ -40,7 +40,7 @@ AUTOLAUNCH_FUNCTION_TABLE(CurlLibrary, AUTOLAUNCH_LIBCURL)
 
 CurlLibrary started() {
     const CurlLibrary library(SharedLibrary(
-        "libcurl.so.4", {.what = "S3 needs libcurl",
+        "libcurl.so.4", {.what = "S3 and Vault need libcurl",
                          .hint = "install it on all nodes (Debian: libcurl4, Fedora: libcurl)"}));
     if (library.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         throw Error(ErrorCode::unsupported, "libcurl does not start");
@@ -133,8 +133,10 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* arr
 
 class HttpClient::Impl {
 public:
-    Impl(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop)
+    Impl(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop,
+         const char* ca_variable)
         : ca_file_(std::move(ca_file)),
+          ca_variable_(ca_variable),
           stop_(std::move(stop)),
           handle_(library().curl_easy_init()) {
         if (handle_ == nullptr)
@@ -192,11 +194,12 @@ private:
         if (code == CURLE_SSL_CACERT_BADFILE)
             throw Error(ErrorCode::invalid_argument,
                         "the certificates in " + file + " cannot be read",
-                        "AWS_CA_BUNDLE is a file of certificates in PEM");
+                        ca_variable_ + " is a file of certificates in PEM");
         if (code == CURLE_PEER_FAILED_VERIFICATION)
             throw Error(ErrorCode::system, "the server's certificate is not trusted by " + file,
-                        "set AWS_CA_BUNDLE to the certificate of who signed it; the name in it "
-                        "must be the endpoint's");
+                        "set " + ca_variable_ +
+                            " to the certificate of who signed it; the name in it must be the "
+                            "endpoint's");
     }
 
     template <class Value>
@@ -210,6 +213,8 @@ private:
         set(CURLOPT_URL, request.url.c_str());
         set(CURLOPT_PATH_AS_IS, 1L);
         set(CURLOPT_NOSIGNAL, 1L);
+        if (request.direct)
+            set(CURLOPT_PROXY, "");
         set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
         set(CURLOPT_LOW_SPEED_LIMIT, 1L);
         set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
@@ -235,13 +240,14 @@ private:
         set(CURLOPT_HTTPHEADER, headers.get());
     }
 
-    std::string ca_file_;
+    std::string ca_file_, ca_variable_;
     std::shared_ptr<const std::atomic<bool>> stop_;
     CURL* handle_;
 };
 
-HttpClient::HttpClient(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop)
-    : impl_(std::make_unique<Impl>(std::move(ca_file), std::move(stop))) {}
+HttpClient::HttpClient(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop,
+                       const char* ca_variable)
+    : impl_(std::make_unique<Impl>(std::move(ca_file), std::move(stop), ca_variable)) {}
 HttpResponse HttpClient::perform(const HttpRequest& request, const Deadline& deadline) {
     return impl_->perform(request, deadline);
 }
@@ -250,8 +256,8 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Deadline& dea
 
 class HttpClient::Impl {};
 
-HttpClient::HttpClient(std::string, std::shared_ptr<const std::atomic<bool>>) {
-    throw Error(ErrorCode::unsupported, "this build has no S3",
+HttpClient::HttpClient(std::string, std::shared_ptr<const std::atomic<bool>>, const char*) {
+    throw Error(ErrorCode::unsupported, "this build has no S3 and no Vault",
                 "install libcurl's headers (Debian: libcurl4-openssl-dev) and build with "
                 "AUTOLAUNCH_WITH_CURL=ON");
 }

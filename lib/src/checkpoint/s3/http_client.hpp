@@ -17,7 +17,8 @@ struct HttpRequest {
     std::map<std::string, std::string> headers;
     std::span<const std::byte> body;
     std::span<std::byte>
-        into;  ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
+        into;             ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
+    bool direct = false;  ///< through no proxy, whatever the environment names
 };
 
 struct HttpResponse {
@@ -31,9 +32,11 @@ struct HttpResponse {
 /// redirects. Threads: one.
 class HttpClient {
 public:
-    /// Throws Error{unsupported} where libcurl or its headers were missing. `ca_file` may be empty.
-    /// Requests end with AbortedError within about a second of `stop`, which may be null.
-    explicit HttpClient(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop = {});
+    /// Throws Error{unsupported} where libcurl or its headers were missing. `ca_file` may be empty;
+    /// hints say that `ca_variable` names it. Requests end with AbortedError within about a second
+    /// of `stop`, which may be null.
+    explicit HttpClient(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop = {},
+                        const char* ca_variable = "AWS_CA_BUNDLE");
     HttpClient(HttpClient&&) noexcept;
     HttpClient& operator=(HttpClient&&) noexcept;
     ~HttpClient();

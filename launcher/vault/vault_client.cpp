@@ -1,0 +1,238 @@
+#include "vault/vault_client.hpp"
+
+#include "base/text.hpp"
+#include "checkpoint/s3/http_client.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "secret_sources/secret_file.hpp"
+
+#include <fmt/format.h>
+#include <string.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <exception>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr auto kGiveBackTime = std::chrono::seconds(1);
+constexpr std::array kPauses = {std::chrono::milliseconds(300), std::chrono::milliseconds(1500)};
+
+[[noreturn]] void refuse_vault(int code, const std::string& what, const std::string& why,
+                               std::string hint = {}) {
+    throw ExitError(code, ErrorCode::system, what + ": " + why, std::move(hint));
+}
+
+/// Whether it is worth to ask again in a moment. A sealed Vault (503) waits for a person.
+bool may_pass(int status) {
+    return status == 412 || status == 429 || status == 500 || status == 502 || status == 504;
+}
+
+/// Every byte but letters, digits and what a path is made of.
+std::string encoded(std::string_view path) {
+    std::string text;
+    for (const char c : path) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < 0x80 && (std::isalnum(byte) != 0 ||
+                            std::string_view("/-_.~").find(c) != std::string_view::npos))
+            text += c;
+        else
+            text += fmt::format("%{:02X}", byte);
+    }
+    return text;
+}
+
+/// Nothing where the answer is no JSON, or has not that in it.
+Json member(const Json& tree, std::initializer_list<const char*> names) {
+    const Json* at = &tree;
+    for (const char* name : names) {
+        if (!at->is_object() || !at->contains(name))
+            return {};
+        at = &(*at)[name];
+    }
+    return *at;
+}
+
+Json parsed(const std::string& body) { return Json::parse(body, nullptr, false); }
+
+bool has_odd_bytes(const std::string& text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
+}
+
+}  // namespace
+
+VaultClient::VaultClient(VaultAccess access)
+    : access_(std::move(access)),
+      http_(std::make_unique<s3::HttpClient>(
+          access_.ca_file, std::shared_ptr<const std::atomic<bool>>(), "VAULT_CACERT")) {}
+
+VaultClient::~VaultClient() {
+    try {
+        if (logged_in_)
+            ask("vault", "POST", "auth/token/revoke-self", "", Deadline::after(kGiveBackTime));
+    } catch (const std::exception&) {  // it expires by itself
+    }
+    ::explicit_bzero(token_.data(), token_.size());
+}
+
+s3::HttpResponse VaultClient::ask(const std::string& what, const std::string& method,
+                                  const std::string& path, const std::string& body,
+                                  const Deadline& deadline) {
+    s3::HttpRequest request;
+    request.method = method;
+    request.url = access_.address + "/v1/" + encoded(path);
+    request.direct = access_.address.starts_with("http://");
+    request.headers["X-Vault-Request"] = "true";
+    if (!access_.vault_namespace.empty())
+        request.headers["X-Vault-Namespace"] = access_.vault_namespace;
+    if (!token_.empty())
+        request.headers["X-Vault-Token"] = token_;
+    request.body = std::as_bytes(std::span(body));
+    for (std::size_t attempt = 0;; ++attempt) {
+        const bool last = attempt == kPauses.size();
+        try {
+            s3::HttpResponse answer = http_->perform(request, deadline);
+            if (last || !may_pass(answer.status))
+                return answer;
+        } catch (const TimeoutError&) {
+            refuse_vault(exit_code::kUnavailable, what,
+                         "Vault at " + access_.address + " did not answer in time",
+                         "is it reachable from the head's node?");
+        } catch (const Error& error) {
+            if (error.code() == ErrorCode::corrupt)
+                refuse_vault(exit_code::kUnavailable, what,
+                             "Vault at " + access_.address + " answers with more than 16 MiB",
+                             "is it a Vault?");
+            if (last || error.code() != ErrorCode::closed)
+                refuse_vault(exit_code::kUnavailable, what,
+                             "Vault at " + access_.address + ": " + error.what(), error.hint());
+        }
+        if (deadline.remaining() > kPauses[attempt])
+            std::this_thread::sleep_for(kPauses[attempt]);
+    }
+}
+
+void VaultClient::refuse_status(const std::string& what, int status, const std::string& path,
+                                const s3::HttpResponse& answer) const {
+    const std::string why =
+        fmt::format("Vault at {} answers {} for {}", access_.address, status, path);
+    if (status / 100 == 3) {
+        const auto location = answer.headers.find("location");
+        const std::string there = location == answer.headers.end() ? "" : location->second;
+        const std::size_t host = there.find("://");
+        refuse_vault(exit_code::kUnavailable, what, why + ", a redirect, which is not followed",
+                     host == std::string::npos ? "VAULT_ADDR must name the node that answers"
+                                               : "VAULT_ADDR must name the node that answers: " +
+                                                     there.substr(0, there.find('/', host + 3)));
+    }
+    switch (status) {
+        case 400:
+            refuse_vault(exit_code::kNotPermitted, what, why,
+                         "the request is refused: is the token, the role or the namespace right?");
+        case 401:
+        case 403:
+            refuse_vault(exit_code::kNotPermitted, what, why,
+                         "the token is not valid any more, or its policy does not let it read "
+                         "that: vault token lookup; vault token capabilities " +
+                             path);
+        case 404:
+            refuse_vault(exit_code::kNoInput, what, why,
+                         "nothing is there, or it was deleted: vault kv get " + path);
+        case 503:
+            refuse_vault(exit_code::kUnavailable, what, why + ": it is sealed, or in maintenance",
+                         "vault status tells; who runs it can unseal it");
+        default:
+            refuse_vault(exit_code::kUnavailable, what, why, "vault status");
+    }
+}
+
+void VaultClient::log_in(const std::string& what, const Deadline& deadline) {
+    if (!token_.empty())
+        return;
+    if (access_.method == "token") {
+        token_ = access_.token.empty() ? std::string(trim(read_secret_of_file(what, access_.file)))
+                                       : access_.token;
+        if (has_odd_bytes(token_))
+            refuse_vault(exit_code::kBadData, what, "the token for Vault has blanks or line ends",
+                         "VAULT_TOKEN or ~/.vault-token holds the token and nothing else");
+        return;
+    }
+    const std::string proof(trim(read_secret_of_file(what, access_.file)));
+    const bool approle = access_.method == "approle";
+    const std::string body = Json{
+        {approle ? "role_id" : "role", access_.role},
+        {approle ? "secret_id" : "jwt",
+         proof}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string path = "auth/" + access_.mount + "/login";
+    const s3::HttpResponse answer = ask(what, "POST", path, body, deadline);
+    if (answer.status != 200)
+        refuse_status(what, answer.status, path, answer);
+    const Json token = member(parsed(answer.body), {"auth", "client_token"});
+    if (!token.is_string() || has_odd_bytes(token.get<std::string>()))
+        refuse_vault(exit_code::kUnavailable, what,
+                     fmt::format("Vault at {} answers {} without a token", access_.address, path),
+                     "is it a Vault?");
+    token_ = token.get<std::string>();
+    logged_in_ = true;
+}
+
+// As Vault's own command does. Who may not ask that has KV 2 at the first part of the path, by far
+// the most common; where nothing is there, KV 1 is tried.
+VaultClient::Mount VaultClient::mount_of(const std::string& what, const std::string& path,
+                                         const Deadline& deadline) {
+    const s3::HttpResponse answer =
+        ask(what, "GET", "sys/internal/ui/mounts/" + path, "", deadline);
+    if (answer.status != 200 && answer.status != 403 && answer.status != 404)
+        refuse_status(what, answer.status, path, answer);
+    const Json data = member(parsed(answer.body), {"data"});
+    const Json at = member(data, {"path"}), version = member(data, {"options", "version"});
+    if (answer.status == 200 && at.is_string() && path.starts_with(at.get<std::string>()))
+        return {at.get<std::string>(),
+                version.is_string() && version.get<std::string>() == "2" ? 2 : 1};
+    return {path.substr(0, path.find('/') + 1), 0};
+}
+
+std::string VaultClient::read(const std::string& what, const std::string& path,
+                              const std::string& key, const Deadline& deadline) {
+    log_in(what, deadline);
+    const Mount mount = mount_of(what, path, deadline);
+    const std::string in_version_2 = mount.at + "data/" + path.substr(mount.at.size());
+    bool second = mount.version != 1;
+    s3::HttpResponse answer = ask(what, "GET", second ? in_version_2 : path, "", deadline);
+    if (mount.version == 0 && answer.status == 404) {
+        second = false;
+        answer = ask(what, "GET", path, "", deadline);
+    }
+    if (answer.status != 200)
+        refuse_status(what, answer.status, path, answer);
+    const Json tree = parsed(answer.body);
+    const Json fields = second ? member(tree, {"data", "data"}) : member(tree, {"data"});
+    if (!fields.is_object())
+        refuse_vault(exit_code::kUnavailable, what,
+                     fmt::format("Vault at {} answers 200 for {}, and no secret is in it",
+                                 access_.address, path),
+                     "is it a Vault, and the path that of a key-value engine?");
+    if (!fields.contains(key))
+        refuse_vault(exit_code::kNoInput, what,
+                     fmt::format("Vault has {}, and no key {} there", path, key),
+                     "vault kv get " + path + " lists the keys");
+    const Json& value = fields[key];
+    if (!value.is_string())
+        refuse_vault(exit_code::kBadData, what,
+                     fmt::format("what Vault has at {}#{} is no text", path, key),
+                     "write it as text: vault kv put " + path + " " + key + "=-");
+    return value.get<std::string>();
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,54 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "vault/vault_access.hpp"
+
+#include <memory>
+#include <string>
+
+namespace autolaunch::s3 {
+class HttpClient;
+struct HttpResponse;
+}  // namespace autolaunch::s3
+
+namespace autolaunch::launcher {
+
+/// Reads secrets of the engines KV 1 and KV 2, as the user of `access`. Follows no redirect: the
+/// token goes to that address alone, and through no proxy on this machine. A token that it has got
+/// by a login is given back at the end.
+///
+/// Owner: whoever asks. Threads: one. Blocks: until the deadline; the destructor a second more.
+/// Errors are ExitError, begun by `what` ("secrets.API_KEY"), with the HTTP status and the path: 69
+/// nobody answers, or Vault is sealed; 77 the token is refused or may not read that; 66 nothing is
+/// there; 65 what is there is no text.
+class VaultClient {
+public:
+    explicit VaultClient(VaultAccess access);
+    ~VaultClient();
+    VaultClient(const VaultClient&) = delete;
+    VaultClient& operator=(const VaultClient&) = delete;
+
+    std::string read(const std::string& what, const std::string& path, const std::string& key,
+                     const Deadline& deadline);
+
+private:
+    /// An engine of this path: where it is mounted, and its version.
+    struct Mount {
+        std::string at;  ///< with a slash at its end
+        int version = 2;
+    };
+
+    s3::HttpResponse ask(const std::string& what, const std::string& method,
+                         const std::string& path, const std::string& body,
+                         const Deadline& deadline);
+    void log_in(const std::string& what, const Deadline& deadline);
+    Mount mount_of(const std::string& what, const std::string& path, const Deadline& deadline);
+    [[noreturn]] void refuse_status(const std::string& what, int status, const std::string& path,
+                                    const s3::HttpResponse& answer) const;
+
+    VaultAccess access_;
+    std::string token_;
+    bool logged_in_ = false;  ///< the token is ours alone
+    std::unique_ptr<s3::HttpClient> http_;
+};
+
+}  // namespace autolaunch::launcher
