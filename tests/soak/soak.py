@@ -223,7 +223,9 @@ class Soak:
     def run(self):
         began, number = time.monotonic(), 0
         self.job.submit()
-        if not self.wait(lambda: self.job.newest >= 3, BACK_WITHIN):
+        # Before its first checkpoint a job that must be requeued ends with 68.
+        published = lambda: any(".tmp" not in step.name for step in self.job.checkpoints.glob("step-*"))
+        if not self.wait(lambda: self.job.newest >= 3 and published(), BACK_WITHIN):
             self.failed.append(f"the job did not begin: Slurm says {self.job.state()}")
         while not self.failed:
             over = time.monotonic() - began > 60 * self.options.minutes if self.options.minutes else number >= self.options.faults
