@@ -261,7 +261,7 @@ void Quorum::carry_out(const Effect& effect) {
     } else if (const auto* leave = std::get_if<Leave>(&effect)) {
         handlers_.leave(leave->record);
     } else if (const auto* up = std::get_if<GiveUp>(&effect)) {
-        handlers_.give_up(up->why);
+        handlers_.give_up(up->why, up->is_stranded);
     }
 }
 

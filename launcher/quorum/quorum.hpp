@@ -42,7 +42,7 @@ public:
         std::function<void(const RecordPointer& newest, std::chrono::milliseconds fence)> lead;
         std::function<void(std::string_view why)> stand_down;
         std::function<void(const RecordPointer& last)> leave;
-        std::function<void(std::string_view why)> give_up;
+        std::function<void(std::string_view why, bool is_stranded)> give_up;
         /// Another node has this one as its head. The receiver owns the connection.
         std::function<void(int node, const PeerDoor::Visitor& visitor)> take_follower;
         /// That node is this one's head, over that connection.
@@ -76,6 +76,13 @@ public:
 
     bool is_member() const { return rule_ && rule_->accepted().record; }  ///< has a vote
     bool is_head() const { return rule_ && rule_->is_head(); }
+    /// The newest that this agent has accepted; null: none.
+    RecordPointer newest() const { return rule_ ? rule_->accepted().record : nullptr; }
+    /// That has begun here; null: none.
+    RecordPointer begun() const { return rule_ ? rule_->begun() : nullptr; }
+    int term() const { return rule_ ? rule_->term().number : 0; }
+    /// Of the last head that this agent has followed, or was.
+    Term followed() const { return rule_ ? rule_->followed() : Term(); }
     /// A majority has answered this head in time: what it says and writes counts.
     bool is_backed() const;
     bool has_begun(int generation) const;
