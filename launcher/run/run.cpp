@@ -264,8 +264,11 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     if (gate.size)
         gate.size(shape.nodes, gpus_of_node(spec, allocation, topology));
     std::optional<TimeLimitInquiry> time_limit(std::in_place, gate, allocation, environment);
-    Joined joined = join_job(io, spec.rendezvous, allocation, environment,
-                             join_request(spec, shape, version, keeper_gone.get()));
+    JoinRequest request = join_request(spec, shape, version, keeper_gone.get());
+    request.moved_head = [&spec](const std::string& identity) {
+        return hosts_of_head(spec, identity);
+    };
+    Joined joined = join_job(io, spec.rendezvous, allocation, environment, request);
     if (!joined.late)
         joined.roster.hold_back_all_but(
             nodes_at_start(spec, static_cast<int>(joined.roster.nodes.size())));
