@@ -47,6 +47,8 @@ public:
         std::function<void(int node, const PeerDoor::Visitor& visitor)> take_follower;
         /// That node is this one's head, over that connection.
         std::function<void(int head, const std::shared_ptr<ControlConnection>& connection)> follow;
+        /// Of a node that has come to the running job: that node was head when it came.
+        std::function<void(int head)> came_to;
     };
 
     /// `peers` outlives it.
@@ -113,7 +115,7 @@ private:
     RecordPointer known_;
     std::map<int, std::uint64_t> admitted_;  ///< since the newest record was made
     Term followed_;
-    bool stopped_ = false;
+    bool stopped_ = false, is_late_ = false;  ///< came late, and has heard of no head yet
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

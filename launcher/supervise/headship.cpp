@@ -80,6 +80,11 @@ Quorum::Handlers Headship::handlers() {
         .follow =
             [this](int head, const std::shared_ptr<ControlConnection>& connection) {
                 follow(head, connection);
+            },
+        .came_to =
+            [this](int head) {
+                job_.joined.member->set_head(head);
+                node_.has_head(name_of(head));
             }};
 }
 
