@@ -27,8 +27,10 @@ struct Listed {
 std::vector<Listed> look_at_all(Storage& storage, const std::filesystem::path& directory,
                                 const AuthenticationKeys& keys) {
     std::vector<Listed> all;
-    for (const Candidate& candidate : list_candidates(storage, directory))
-        all.push_back({candidate.name, look_at(storage, directory, candidate, keys)});
+    const Listing listing = list_with_starts(storage, directory);
+    for (const Candidate& candidate : listing.candidates)
+        all.push_back(
+            {candidate.name, look_at(storage, directory, candidate, listing.starts, keys)});
     return all;
 }
 
@@ -85,7 +87,9 @@ std::string list_text(const std::vector<Listed>& all) {
         if (!one.look.manifest) {
             const UnusableCheckpoint& unusable = one.look.unusable;
             text += fmt::format("{:<26} {}: {}\n", one.name,
-                                is_unknown(unusable.why) ? "cannot be read" : "not complete",
+                                is_unknown(unusable.why)         ? "cannot be read"
+                                : unusable.why == Unusable::late ? "does not count"
+                                                                 : "not complete",
                                 shown(unusable.reason));
             continue;
         }

@@ -35,10 +35,11 @@ Sorted sorted_out(Storage& storage, const std::filesystem::path& directory,
                   const CheckpointRequest& request) {
     Sorted sorted;
     int complete = 0;
-    for (const Candidate& candidate : list_candidates(storage, directory)) {
+    const Listing listing = list_with_starts(storage, directory);
+    for (const Candidate& candidate : listing.candidates) {
         if (candidate.name.ends_with(kReplacedSuffix))
             continue;  // a save goes on, or the next one clears it
-        Look look = look_at(storage, directory, candidate);
+        Look look = look_at(storage, directory, candidate, listing.starts);
         if (!look.manifest && is_unknown(look.unusable.why)) {
             sorted.unknown.push_back(std::move(look.unusable));
             continue;

@@ -33,6 +33,8 @@ public:
     ~NodeMember() override;
 
     void set_link(Link link) { link_ = std::move(link); }
+    /// Of a node that has come to a running job: the link is to that one.
+    void set_head(int head) { head_ = head; }
     /// That node is head from now on.
     void follow(int head, Link link);
     /// From the head. Called from the event loop. Throws Error{mismatch} for what a head never

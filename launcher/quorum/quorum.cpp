@@ -86,6 +86,7 @@ void Quorum::start(std::vector<RecordedNode> nodes) {
 }
 
 void Quorum::start_late() {
+    is_late_ = true;
     rule_.emplace(rule_options(), now());
     for (const Message& word : std::exchange(early_, {}))
         hear(word);
@@ -136,8 +137,15 @@ void Quorum::hear(const Message& word) {
         },
         word.what);
     const bool obeyed = of_head && *of_head == rule_->term() && is_member() && !is_head();
-    if (obeyed && *of_head != followed_)
-        follow(*of_head);
+    if (!obeyed)
+        return;
+    const bool is_first = std::exchange(is_late_, false);
+    if (*of_head == followed_)
+        return;
+    if (!is_first)
+        return follow(*of_head);
+    followed_ = *of_head;
+    handlers_.came_to(of_head->node);
 }
 
 void Quorum::follow(Term term) {
@@ -261,7 +269,7 @@ void Quorum::carry_out(const Effect& effect) {
     } else if (const auto* leave = std::get_if<Leave>(&effect)) {
         handlers_.leave(leave->record);
     } else if (const auto* up = std::get_if<GiveUp>(&effect)) {
-        handlers_.give_up(up->why);
+        handlers_.give_up(up->why, up->is_stranded);
     }
 }
 

@@ -42,11 +42,13 @@ public:
         std::function<void(const RecordPointer& newest, std::chrono::milliseconds fence)> lead;
         std::function<void(std::string_view why)> stand_down;
         std::function<void(const RecordPointer& last)> leave;
-        std::function<void(std::string_view why)> give_up;
+        std::function<void(std::string_view why, bool is_stranded)> give_up;
         /// Another node has this one as its head. The receiver owns the connection.
         std::function<void(int node, const PeerDoor::Visitor& visitor)> take_follower;
         /// That node is this one's head, over that connection.
         std::function<void(int head, const std::shared_ptr<ControlConnection>& connection)> follow;
+        /// Of a node that has come to the running job: that node was head when it came.
+        std::function<void(int head)> came_to;
     };
 
     /// `peers` outlives it.
@@ -76,6 +78,13 @@ public:
 
     bool is_member() const { return rule_ && rule_->accepted().record; }  ///< has a vote
     bool is_head() const { return rule_ && rule_->is_head(); }
+    /// The newest that this agent has accepted; null: none.
+    RecordPointer newest() const { return rule_ ? rule_->accepted().record : nullptr; }
+    /// That has begun here; null: none.
+    RecordPointer begun() const { return rule_ ? rule_->begun() : nullptr; }
+    int term() const { return rule_ ? rule_->term().number : 0; }
+    /// Of the last head that this agent has followed, or was.
+    Term followed() const { return rule_ ? rule_->followed() : Term(); }
     /// A majority has answered this head in time: what it says and writes counts.
     bool is_backed() const;
     bool has_begun(int generation) const;
@@ -106,7 +115,7 @@ private:
     RecordPointer known_;
     std::map<int, std::uint64_t> admitted_;  ///< since the newest record was made
     Term followed_;
-    bool stopped_ = false;
+    bool stopped_ = false, is_late_ = false;  ///< came late, and has heard of no head yet
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -24,7 +24,6 @@ auto fields(IsA<Electorate> auto& m) {
     return std::tie(m.voters, m.casting, m.has_witness, m.formed);
 }
 auto fields(IsA<RecordedNode> auto& m) { return std::tie(m.name, m.ranks, m.door); }
-auto fields(IsA<CheckpointMark> auto& m) { return std::tie(m.generation, m.step); }
 
 namespace succession {
 
@@ -62,7 +61,6 @@ void put_record(FieldWriter& writer, const GenerationRecord& record) {
     writer.put(record.gone);
     writer.put(record.kept);
     writer.put(record.unfit);
-    writer.put(record.start_from);
     writer.put(record.checkpoint_step);
     writer.put(record.input_spent);
     writer.put(record.restarts);
@@ -98,7 +96,6 @@ RecordPointer get_record(FieldReader& reader) {
     reader.get(record->gone);
     reader.get(record->kept);
     reader.get(record->unfit);
-    reader.get(record->start_from);
     reader.get(record->checkpoint_step);
     reader.get(record->input_spent);
     reader.get(record->restarts);

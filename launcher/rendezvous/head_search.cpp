@@ -85,7 +85,11 @@ milliseconds HeadSearch::jittered(milliseconds pause) {
 }
 
 void HeadSearch::look_up() {
-    lookup_.start(options_.hosts, [weak = weak_from_this()](std::vector<NameLookup>&& lookups) {
+    std::vector<HostName> hosts = options_.hosts;
+    if (options_.moved)
+        for (HostName& host : options_.moved())
+            hosts.push_back(std::move(host));
+    lookup_.start(std::move(hosts), [weak = weak_from_this()](std::vector<NameLookup>&& lookups) {
         if (const auto self = weak.lock(); self && !self->stopped_)
             self->on_lookups(std::move(lookups));
     });

@@ -34,6 +34,8 @@ public:
         ControlConnectionOptions connection;
         std::optional<asio::ip::address>
             own_address;  ///< to dial from; nothing: the kernel chooses
+        /// Where else it may be by now; asked at each look-up.
+        std::function<std::vector<HostName>()> moved = {};
     };
     using Found = std::function<void(std::shared_ptr<ControlConnection>)>;
 

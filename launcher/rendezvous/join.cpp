@@ -10,6 +10,7 @@
 #include "rendezvous/environment_comparison.hpp"
 #include "rendezvous/head_claim.hpp"
 #include "rendezvous/head_join.hpp"
+#include "rendezvous/head_search.hpp"
 #include "rendezvous/key_of_pods.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
@@ -18,6 +19,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <random>
@@ -46,6 +48,8 @@ struct Situation {
 };
 
 constexpr auto kCredentialTime = std::chrono::seconds(2);
+// For a head elsewhere to prove that it is of this job.
+constexpr auto kMovedTime = std::chrono::seconds(3);
 
 // Another start of the same agent has another one; 0 is nobody's.
 std::uint64_t random_incarnation() {
@@ -120,6 +124,45 @@ std::vector<HostName> head_hosts(const Situation& here) {
         !launch->second.empty())
         hosts.push_back({launch->second, "where srun runs", false});
     return hosts;
+}
+
+/// Where the head is that has followed the first one; not this machine.
+std::vector<HostName> moved_hosts(const Situation& here) {
+    std::vector<HostName> hosts;
+    if (!here.request.head_may_change || !here.request.moved_head)
+        return hosts;
+    hosts = here.request.moved_head(here.identity.name);
+    const bool is_ours = std::any_of(hosts.begin(), hosts.end(), [&](const HostName& host) {
+        return host.name == here.request.hostname || is_own_address(host.name);
+    });
+    return is_ours ? std::vector<HostName>() : hosts;
+}
+
+/// The job runs already, under another head. Its first node, where all others look for the head,
+/// joins that one. Blocks: for kMovedTime, where somebody was head elsewhere.
+bool has_head_elsewhere(const Situation& here) {
+    const auto hosts = moved_hosts(here);
+    if (hosts.empty())
+        return false;
+    HeadSearch::Options options;
+    options.hosts = hosts;
+    options.ports = here.identity.ports;
+    options.connection = connection_options(here.spec);
+    bool found = false;
+    const auto search = std::make_shared<HeadSearch>(
+        here.io, ControlSecurity::for_node(here.io, here.identity, here.key_plan),
+        std::move(options));
+    search->start([&](const std::shared_ptr<ControlConnection>& connection) {
+        found = true;
+        connection->set_handlers({});
+        connection->close();
+    });
+    const Deadline deadline = Deadline::after(kMovedTime);
+    here.io.restart();
+    while (!found && !deadline.passed())
+        here.io.run_one_until(deadline.at());
+    search->stop();
+    return found;
 }
 
 /// Tells when nobody wants the job any more.
@@ -266,6 +309,7 @@ Joined join_as_member(Situation& here) {
     MemberJoin::Options options;
     options.search.hosts = head_hosts(here);
     options.search.ports = here.identity.ports;
+    options.search.moved = [&here] { return moved_hosts(here); };
     options.search.connection = connection_options(here.spec);
     options.search.connection.handshake_timeout =
         here.spec.timeout;  // a head with many nodes is busy
@@ -325,7 +369,10 @@ Joined join_job(asio::io_context& io, const RendezvousSpec& spec, const Allocati
     HeadClaim claim{allocation.node_rank == 0, {}};
     if (allocation.numbered_by_arrival)
         claim = claim_head(allocation.head_address, spec.is_host, request.hostname, here.identity);
-    Joined joined = claim.is_head ? join_as_head(here) : join_as_member(here);
+    // A step of Slurm takes in no more tasks: what was head before is of another start.
+    const bool may_be_late = allocation.source != "slurm" || allocation.numbered_by_arrival;
+    const bool leads = claim.is_head && !(may_be_late && has_head_elsewhere(here));
+    Joined joined = leads ? join_as_head(here) : join_as_member(here);
     joined.summary.took = std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::steady_clock::now() - start);
     return joined;

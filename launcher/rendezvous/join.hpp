@@ -5,6 +5,7 @@
 #include "control/node_member.hpp"
 #include "control/rendezvous_error.hpp"
 #include "rendezvous/head_door.hpp"
+#include "rendezvous/host_lookup.hpp"
 #include "rendezvous/peer_door.hpp"
 #include "spec/rendezvous_spec.hpp"
 
@@ -34,7 +35,10 @@ struct JoinRequest {
     std::uint64_t program_digest = 0;  ///< equal on all nodes, or the job is refused
     std::uint64_t spec_digest = 0;     ///< the same
     bool head_may_change = false;      ///< its loss does not end the job: agents hear each other
-    int cancel_fd = -1;                ///< readable: give up (the keeper is gone); -1: never
+    /// Where the job of that identity has its head now, for one that came to have another head;
+    /// empty: nobody says so. Of a job that is over it may be what was true then.
+    std::function<std::vector<HostName>(const std::string& identity)> moved_head = {};
+    int cancel_fd = -1;  ///< readable: give up (the keeper is gone); -1: never
 };
 
 /// For the banner: "joined 4/4 nodes in 12 ms · head node1 · key from munge · TLS 1.3".

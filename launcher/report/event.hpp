@@ -215,6 +215,7 @@ struct HeadLost {
 /// This node's agent is the job's head from now on; the one before is gone, or not heard.
 struct HeadChanged {
     std::string node, from;
+    int term = 0;  ///< of its reign: each later one has a higher
 };
 /// A rank could not be started at all.
 struct SpawnFailed {

@@ -265,7 +265,7 @@ std::pair<const char*, Json> describe(const HeadLost& e) {
     return {"head_lost", {{"node", e.node}, {"why", e.why}}};
 }
 std::pair<const char*, Json> describe(const HeadChanged& e) {
-    return {"head_changed", {{"node", e.node}, {"from", e.from}}};
+    return {"head_changed", {{"node", e.node}, {"from", e.from}, {"term", e.term}}};
 }
 std::pair<const char*, Json> describe(const SpawnFailed& e) {
     Json json = {{"rank", e.rank}, {"what", e.what}};

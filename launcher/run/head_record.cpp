@@ -87,6 +87,34 @@ std::string head_record(const Joined& joined, const JobSpec& spec, const LaunchP
            '\n';
 }
 
+std::vector<HostName> hosts_of_head(const JobSpec& spec, const std::string& identity) {
+    std::error_code error;
+    std::vector<fs::path> folders;
+    if (!spec.run_dir.empty())
+        folders.push_back(spec.run_dir);
+    else
+        folders = list_folder(shared_directory_of(spec), error);
+    std::vector<HostName> hosts;
+    fs::file_time_type newest = fs::file_time_type::min();
+    for (const fs::path& folder : folders)
+        try {
+            const auto file = record_in(folder);
+            if (!file)
+                continue;
+            const HeadRecord record = parse(*file);
+            const auto written = fs::last_write_time(*file, error);
+            if (record.identity != identity || (!hosts.empty() && written <= newest))
+                continue;
+            newest = written;
+            hosts.clear();
+            for (const std::string& host : record.hosts)
+                hosts.push_back({host, "the head's place by " + file->string(), false});
+        } catch (const Error&) {
+            // Of no job that can be found.
+        }
+    return hosts;
+}
+
 FoundHead find_head(const std::string& job) {
     const fs::path runs = "runs";
     for (const fs::path& folder : {fs::path(job), runs / job})

@@ -33,4 +33,8 @@ struct FoundHead {
 };
 FoundHead find_head(const std::string& job);
 
+/// Where the job of that identity has its head, by the newest head.json that is seen here: in the
+/// job's run directory, or one of those beside which it would be. Empty: there is none.
+std::vector<HostName> hosts_of_head(const JobSpec& spec, const std::string& identity);
+
 }  // namespace autolaunch::launcher

@@ -35,6 +35,7 @@
 #include "spawn/spawn.hpp"
 #include "stdio/line_buffering.hpp"
 #include "stopping/requeue.hpp"
+#include "stopping/stranded.hpp"
 #include "stopping/unseen_step.hpp"
 #include "supervise/restart_book.hpp"
 #include "supervise/run_directory.hpp"
@@ -275,8 +276,11 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     if (gate.size)
         gate.size(shape.nodes, gpus_of_node(spec, allocation, topology));
     std::optional<TimeLimitInquiry> time_limit(std::in_place, gate, allocation, environment);
-    Joined joined = join_job(io, spec.rendezvous, allocation, environment,
-                             join_request(spec, shape, version, keeper_gone.get()));
+    JoinRequest request = join_request(spec, shape, version, keeper_gone.get());
+    request.moved_head = [&spec](const std::string& identity) {
+        return hosts_of_head(spec, identity);
+    };
+    Joined joined = join_job(io, spec.rendezvous, allocation, environment, request);
     if (!joined.late)
         joined.roster.hold_back_all_but(
             nodes_at_start(spec, static_cast<int>(joined.roster.nodes.size())));
@@ -331,6 +335,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     write_job_record(sockets->path(), {plan.run_id, plan.run_dir, plan.hostname, plan.node_rank});
     std::optional<Coordinator> coordinator(std::in_place, plan, *sockets,
                                            joined.summary.head_address);
+    std::optional<Stranded> stranded;
     const int exit_code =
         supervise(io,
                   {plan,
@@ -347,27 +352,34 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
                    add_node,
                    check,
                    joined.head || joined.peers ? door_of(sockets->path()) : std::string(),
-                   keep_head},
+                   keep_head,
+                   &stranded},
                   std::move(keeper_gone), {environment, file_limit, ignores_hangup()});
     coordinator.reset();
     sockets.reset();
+    joined.peers.reset();  // its closed door says to others that this agent is gone
     prove_exit({plan, run_dir, traces, environment, console, drain}, exit_code);
     console.flush(Deadline::after(kFlushTimeout));
     const bool promised = !plan.spec.logging.prefix;  // --no-prefix: the bytes are the result
     const bool arrived = reporter.output_arrived();
     console.flush(Deadline::after(kFlushTimeout));
-    const int told = arrived || !promised || exit_code != exit_code::kSuccess
-                         ? exit_code
-                         : exit_code::kOutputLost;
-    if (joined.head)
-        requeue_if_wanted({.wanted = spec.slurm.requeue.value_or(false),
+    int told = arrived || !promised || exit_code != exit_code::kSuccess ? exit_code
+                                                                        : exit_code::kOutputLost;
+    const auto say = [&console](const std::string& line) {
+        console.write_message(line);
+        console.flush(Deadline::after(kFlushTimeout));
+    };
+    const bool wanted = spec.slurm.requeue.value_or(false);
+    const bool starts_anew =
+        stranded && may_start_anew(*stranded, {wanted, allocation.restart_count}, environment, say);
+    if (starts_anew)
+        told = exit_code::kRequeue;
+    if (joined.head || starts_anew)
+        requeue_if_wanted({.wanted = wanted,
                            .exit_code = told,
                            .restarts = allocation.restart_count,
                            .unfit = nodes_to_exclude(plan.run_dir, plan.run_id)},
-                          environment, [&console](const std::string& line) {
-                              console.write_message(line);
-                              console.flush(Deadline::after(kFlushTimeout));
-                          });
+                          environment, say);
     if (tasks.stand_ins)
         tasks.stand_ins->finish(told);
     return told;

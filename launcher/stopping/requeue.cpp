@@ -81,6 +81,20 @@ RequeueSettings parse_requeue_settings(std::string_view config, int exit_code) {
     return settings;
 }
 
+// "SlurmdTimeout           = 300 sec"
+std::chrono::seconds time_to_notice(std::string_view config) {
+    constexpr std::string_view kName = "SlurmdTimeout";
+    const std::size_t line = config.find(kName);
+    long long number = 0;
+    if (line != std::string_view::npos) {
+        const std::string_view rest = config.substr(line, config.find('\n', line) - line);
+        const std::string value(trim(rest.substr(std::min(rest.find('=') + 1, rest.size()))));
+        parse_integer(value.substr(0, value.find(' ')), number);
+    }
+    return kNoticeMargin +
+           (number > 0 ? std::chrono::seconds(std::min(number, kLongestNotice)) : kUsualNotice);
+}
+
 RequeueChoice choose_requeue(const std::optional<SlurmJobRecord>& record,
                              const std::optional<RequeueSettings>& settings, int restarts,
                              const std::string& name) {
@@ -124,19 +138,6 @@ std::string ask(const std::vector<std::string>& question) {
     return SlurmCommand(question).wait(Deadline::after(kAskTime));
 }
 
-// "SlurmdTimeout           = 300 sec"
-std::chrono::seconds slurmd_timeout(std::string_view config) {
-    constexpr std::string_view kName = "SlurmdTimeout";
-    const std::size_t line = config.find(kName);
-    long long number = 0;
-    if (line != std::string_view::npos) {
-        const std::string_view rest = config.substr(line, config.find('\n', line) - line);
-        const std::string value(trim(rest.substr(std::min(rest.find('=') + 1, rest.size()))));
-        parse_integer(value.substr(0, value.find(' ')), number);
-    }
-    return number > 0 ? std::chrono::seconds(std::min(number, kLongestNotice)) : kUsualNotice;
-}
-
 // Empty: it was done.
 std::string refusal_of(const std::vector<std::string>& command) {
     SlurmCommand change(command, SlurmCommand::Errors::take);
@@ -177,12 +178,11 @@ void part_with(const SlurmJobRecord& record, const std::map<std::string, std::st
     const std::string refused = give_back(record.job_id, kept);
     if (refused.empty())
         return;
-    const auto time = notice + kNoticeMargin;
     say(
         fmt::format("requeue waits until Slurm has noticed which nodes are gone, {} s at most: "
                     "before that it would hold the job ({})",
-                    time.count(), refused));
-    await_notice(record.job_id, gone, time);
+                    notice.count(), refused));
+    await_notice(record.job_id, gone, notice);
 }
 
 }  // namespace
@@ -214,7 +214,7 @@ void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& envi
     say(choice.why);
     if (!choice.act)
         return say_by_hand(request, name, say);
-    part_with(*record, exclusion.kept, slurmd_timeout(config), say);
+    part_with(*record, exclusion.kept, time_to_notice(config), say);
     // From here on Slurm ends this job's processes, first by SIGTERM; it takes the nodes only while
     // the job waits.
     ::signal(SIGTERM, SIG_IGN);

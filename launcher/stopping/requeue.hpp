@@ -2,6 +2,7 @@
 #include "allocation/allocation.hpp"
 #include "stopping/slurm_job_record.hpp"
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -22,6 +23,10 @@ struct RequeueSettings {
 };
 /// Pure.
 RequeueSettings parse_requeue_settings(std::string_view config, int exit_code);
+
+/// By what `scontrol show config` says of SlurmdTimeout: in so long Slurm has noticed that a node
+/// is gone. Pure.
+std::chrono::seconds time_to_notice(std::string_view config);
 
 struct RequeueChoice {
     bool act = false;

@@ -43,9 +43,11 @@ struct StandDown {
 struct ClaimWitness {
     int formed = 0;
 };
-/// No head can be found that a majority follows: end here. Another start of the job goes on.
+/// End here.
 struct GiveUp {
     std::string_view why;
+    /// No head was found that a majority follows; nobody has said that there is one.
+    bool is_stranded = false;
 };
 using Effect = std::variant<SendTo, Start, Leave, EndRanks, HoldRanks, GoOn, Lead, StandDown,
                             ClaimWitness, GiveUp>;

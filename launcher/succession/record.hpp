@@ -20,13 +20,6 @@ struct Term {
     auto operator<=>(const Term&) const = default;
 };
 
-/// A checkpoint, by the generation that published it.
-struct CheckpointMark {
-    int generation = 0;
-    std::int64_t step = 0;
-    bool operator==(const CheckpointMark&) const = default;
-};
-
 /// A node of the job, also of one that is gone: its number is its place among them.
 struct RecordedNode {
     std::string name;
@@ -48,9 +41,8 @@ struct GenerationRecord {
     std::vector<int> gone;            ///< nodes that the job goes on without
     std::vector<int> kept;            ///< that are not fit, and the job cannot do without
     std::vector<std::pair<std::string, std::string>> unfit;  ///< names left out, and why
-    std::optional<CheckpointMark> start_from;                ///< nothing: from the beginning
-    std::optional<std::int64_t> checkpoint_step;             ///< that any generation has reported
-    bool input_spent = false;  ///< what came in on stdin is not there any more
+    std::optional<std::int64_t> checkpoint_step;  ///< the newest that any generation has reported
+    bool input_spent = false;                     ///< what came in on stdin is not there any more
     int restarts = 0;
     std::int64_t began_ms = 0;  ///< when the job did, since 1970
     /// The job is over: no generation begins, and this is what it ends with.

@@ -15,6 +15,7 @@ Succession::Succession(const SuccessionOptions& options, AcceptedRecord first, M
       role_(first.term.node == options.self.node ? Role::head : Role::member),
       promised_(first.term),
       accepted_(std::move(first)),
+      followed_(promised_),
       lease_until_(now + options.lease),
       headless_since_(now),
       last_look_(now),
@@ -136,11 +137,15 @@ void Succession::leave(const RecordPointer& record, Effects& effects) {
     effects.emplace_back(Leave{record});
 }
 
-void Succession::give_up(std::string_view why, Effects& effects) {
+void Succession::give_up(std::string_view why, Effects& effects, bool is_stranded) {
     end_ranks(why, effects);
     role_ = Role::out;
     ended_ = true;
-    effects.emplace_back(GiveUp{why});
+    effects.emplace_back(GiveUp{why, is_stranded});
+}
+
+void Succession::strand(Effects& effects) {
+    give_up("no head was found that a majority follows", effects, true);
 }
 
 }  // namespace autolaunch::launcher

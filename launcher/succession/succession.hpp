@@ -60,6 +60,8 @@ public:
     bool is_head() const { return role_ == Role::head; }
     bool has_ranks() const { return has_ranks_; }
     Term term() const { return promised_; }
+    /// Of the newest head from which this agent had a lease, or that it was itself.
+    Term followed() const { return followed_; }
     const AcceptedRecord& accepted() const { return accepted_; }
     /// The newest that has begun here; null: none.
     const RecordPointer& begun() const { return begun_; }
@@ -107,7 +109,8 @@ private:
     Moment pause_before_standing() const;
     void leave(const RecordPointer& record, Effects& effects);
     void meet(Moment now);
-    void give_up(std::string_view why, Effects& effects);
+    void give_up(std::string_view why, Effects& effects, bool is_stranded = false);
+    void strand(Effects& effects);
 
     void stand(Moment now, Effects& effects);
     void ask_all(Effects& effects);
@@ -135,6 +138,7 @@ private:
     Term promised_;  ///< the highest that was voted for or obeyed: nothing of an earlier one is
     AcceptedRecord accepted_;  ///< the highest; a null record: none
     RecordPointer begun_;
+    Term followed_;
     bool has_ranks_ = false;
     succession::Dropped dropped_;
 

@@ -141,7 +141,7 @@ void Succession::claim_if_left(Moment now, Effects& effects) {
 void Succession::tick_candidate(Moment now, Effects& effects) {
     last_look_ = now;
     if (now - headless_since_ >= options_.give_up)
-        return give_up("no head was found that a majority follows", effects);
+        return strand(effects);
     if (now < asked_at_ + options_.patience)
         return;
     asked_at_ = now;
@@ -201,6 +201,7 @@ void Succession::commit_if_accepted(Moment now, Effects& effects) {
         return;
     committed_ = std::exchange(proposed_, nullptr);
     const bool was_read = !std::exchange(leads_, true);
+    followed_ = promised_;
     if (committed_->exit_code) {
         begun_ = committed_;
         finishing_ = true;

@@ -134,6 +134,7 @@ void Succession::on(const Voter& from, const Beat& beat, Moment now, Effects& ef
             lease_until_ = std::max(head_lost_ ? Moment{0} : lease_until_,
                                     *beat.echo + options_.lease - beat.age);
             head_lost_ = false;
+            followed_ = promised_;
             attempts_ = 0;
             headless_since_ = now;
             if (std::exchange(held_, false))
@@ -205,7 +206,7 @@ void Succession::tick_member(Moment now, Effects& effects) {
     if (!head_lost_)
         return;
     if (now - headless_since_ >= options_.give_up)
-        return give_up("no head was found that a majority follows", effects);
+        return strand(effects);
     if (now >= stand_at_)
         stand(now, effects);
 }

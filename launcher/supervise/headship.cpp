@@ -2,6 +2,7 @@
 
 #include "exit_codes/exit_codes.hpp"
 #include "supervise/job_announcement.hpp"
+#include "supervise/restart_book.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -68,12 +69,22 @@ Quorum::Handlers Headship::handlers() {
             [this](const RecordPointer& last) {
                 head_ ? head_->end_is_recorded() : node_.leave_with(*last->exit_code);
             },
-        .give_up = [this](std::string_view why) { node_.give_up(std::string(why)); },
+        .give_up =
+            [this](std::string_view why, bool is_stranded) {
+                if (is_stranded)
+                    strand();
+                node_.give_up(std::string(why));
+            },
         .take_follower = [this](int node,
                                 const PeerDoor::Visitor& visitor) { take_follower(node, visitor); },
         .follow =
             [this](int head, const std::shared_ptr<ControlConnection>& connection) {
                 follow(head, connection);
+            },
+        .came_to =
+            [this](int head) {
+                job_.joined.member->set_head(head);
+                node_.has_head(name_of(head));
             }};
 }
 
@@ -165,6 +176,36 @@ void Headship::stand_down(std::string_view why) {
     job_.joined.member->leave_head();
     job_.run_dir.become_member();
     job_.output.reporter.become_member(job_.run_dir.events_path());
+}
+
+void Headship::strand() {
+    const RecordPointer newest = quorum_->newest();
+    if (job_.stranded == nullptr || !newest)
+        return;
+    const int self = job_.joined.roster.self;
+    Stranded stranded;
+    stranded.term = quorum_->followed().number;
+    stranded.led = quorum_->followed().node == self;
+    const JobSpec& spec = job_.plan.spec;
+    stranded.settles_in = spec.rendezvous.lost_after + spec.restart.grace_period;
+    stranded.log = job_.run_dir.log_of_head();
+    stranded.has_saved = newest->checkpoint_step || newest->history.checkpoint_step ||
+                         has_saved(job_.plan.run_dir, job_.plan.run_id);
+    const RecordPointer begun = quorum_->begun();
+    const auto place = static_cast<std::size_t>(self);
+    if (begun) {
+        stranded.generation = begun->generation;
+        stranded.had_ranks =
+            place < begun->ranks_per_node.size() && begun->ranks_per_node[place] > 0;
+    }
+    for (std::size_t at = 0; at < newest->nodes.size(); ++at) {
+        const int node = static_cast<int>(at);
+        if (node == self)
+            stranded.place = stranded.others.size();
+        else if (newest->now.find(node) != nullptr || newest->last.find(node) != nullptr)
+            stranded.others.push_back({newest->nodes[at].name, newest->nodes[at].door});
+    }
+    job_.stranded->emplace(std::move(stranded));
 }
 
 void Headship::drop_supervisor(const std::string& outcome) {

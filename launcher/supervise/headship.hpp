@@ -45,6 +45,7 @@ private:
     void take_follower(int node, const PeerDoor::Visitor& visitor);
     void follow(int head, const std::shared_ptr<ControlConnection>& connection);
     void stand_down(std::string_view why);
+    void strand();
     void drop_supervisor(const std::string& outcome);
     const std::string& name_of(int node) const;
 

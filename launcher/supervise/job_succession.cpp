@@ -127,7 +127,9 @@ void JobSupervisor::take_over(const GenerationRecord& newest, milliseconds fence
     state_ = JobState::running;
     missing_until_ = now + fence;
     failed_at_ = now;
-    report(HeadChanged{.node = name_of(roster_.self), .from = name_of(newest.now.casting)});
+    report(HeadChanged{.node = name_of(roster_.self),
+                       .from = name_of(newest.now.casting),
+                       .term = quorum_->term()});
     open_door();
     on_follower(roster_.self);
     look_for_missing();

@@ -101,16 +101,31 @@ std::string RestartBook::write() const {
     }
 }
 
-std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
-                                                    const std::string& run_id) {
+namespace {
+
+// Nothing where there is none of this run, or it cannot be read.
+std::optional<RestartHistory> history_in(const std::string& run_dir, const std::string& run_id) {
     try {
-        const auto known =
+        auto known =
             restart_history_from(read_or_nothing(std::filesystem::path(run_dir) / kRestartsFile));
         if (known && known->run_id == run_id)
-            return nodes_to_exclude(*known);
+            return known;
     } catch (const Error&) {
     }
-    return {};
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
+                                                    const std::string& run_id) {
+    const auto known = history_in(run_dir, run_id);
+    return known ? nodes_to_exclude(*known) : std::map<std::string, std::string>();
+}
+
+bool has_saved(const std::string& run_dir, const std::string& run_id) {
+    const auto known = history_in(run_dir, run_id);
+    return known && known->checkpoint_step;
 }
 
 bool take_back(const std::string& run_dir, const std::string& run_id, const std::string& node) {

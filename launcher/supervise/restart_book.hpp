@@ -52,6 +52,9 @@ private:
 std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
                                                     const std::string& run_id);
 
+/// A checkpoint was published by some start of the run. False where it is not known.
+bool has_saved(const std::string& run_dir, const std::string& run_id);
+
 /// Of a job that is over, or waits: `node` may be used by its next start, whatever was found of it.
 /// False: it was not left out. Throws RunDirectoryError where a head runs in the folder, or the
 /// file is damaged.

@@ -45,6 +45,7 @@ public:
     /// RunDirectoryError.
     explicit RunDirectory(const LaunchPlan& plan);
 
+    std::filesystem::path log_of_head() const { return path_ / "events.jsonl"; }
     std::filesystem::path events_path() const { return path_ / ("events" + role_ + ".jsonl"); }
     /// This node's agent is head from now on: what the head writes is its. Its lock it has not; the
     /// next number that no generation has used is first_generation().

@@ -4,6 +4,7 @@
 #include "rank_services/coordinator.hpp"
 #include "remains/job_remains.hpp"
 #include "rendezvous/join.hpp"
+#include "stopping/stranded.hpp"
 #include "supervise/job_supervisor.hpp"
 #include "supervise/node_supervisor.hpp"
 #include "supervise/run_directory.hpp"
@@ -11,6 +12,7 @@
 #include <asio/io_context.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace autolaunch::launcher {
@@ -35,6 +37,8 @@ struct PreparedJob {
     std::string door_path =
         {};  ///< the socket at which this user's programs ask the head; empty: none
     std::function<void()> keep_head = {};  ///< writes down where the head is; throws Error
+    /// Filled where this agent leaves for want of a majority.
+    std::optional<Stranded>* stranded = nullptr;
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The

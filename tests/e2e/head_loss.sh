@@ -118,5 +118,38 @@ sed -n "$((lines + 1)),\$p" paused/events.jsonl | grep '"generation":0' && fail 
 touch paused.over
 for node in node1 node2 node3; do ended paused "$node" 0; done
 apart paused node0 "$(awk -v t="$back" 'BEGIN { print t + 0.5 }')"
+# A node that comes finds the head where it is now: by head.json, for nobody answers any more where all others have met. So does one
+# on the first head's own node.
+start moved 2:4 resource_management.grow=now
+eventually "all of it" has_begun moved 0 8
+kill_head moved node0
+goes_on moved 1 6 node0
+ended moved node0 68
+start_on node0 moved 2:4 resource_management.grow=now
+eventually "generation 2 of moved" has_begun moved 2 8
+contains "who is head" moved/head.json '"hostname": "node1"'
+expect "where it runs" "2 node0 2 node1 2 node2 2 node3" "$(where_of moved 2)"
+on node2 env "AUTOLAUNCH_JOB_KEY=a key for this test" "$AUTOLAUNCH" attach moved >attach.out 2>&1 </dev/null &
+watcher=$!
+eventually "the watcher" grep -q . attach.out
+on node3 env "AUTOLAUNCH_JOB_KEY=a key for this test" "$AUTOLAUNCH" drain node3 --job moved >drain.out 2>&1 || fail "drain: $(cat drain.out)"
+ended moved node3 0
+start_on node3 moved 2:4 resource_management.grow=now
+eventually "generation 4 of moved" has_begun moved 4 8
+touch moved.over
+for node in "${machines[@]}"; do ended moved "$node" 0; done
+wait "$watcher" || fail "exit code $? of attach"
+contains "what a watcher sees" attach.out "go on     4 nodes"
+contains "how attach ends" attach.out "the job has ended: succeeded"
+apart moved
+
+# More than half are lost at once: nobody can know whether the others go on, and who is left says what to do.
+start halved 1:4
+eventually "all of it" has_begun halved 0 8
+for node in node1 node2 node3; do agent_on "$node" | xargs -r kill -9; done
+ended halved node0 68
+contains "why" halved.node0.log "no head was found that a majority follows"
+contains "what to do" halved.node0.log "start the job again: more than half of its nodes are lost"
+
 for node in "${machines[@]}"; do expect "what is left on $node" "" "$(processes_on "$node")"; done
 echo "passed"

@@ -198,13 +198,30 @@ void Agent::carry_out(succession::Effects&& effects) {
                     ++job_timer_serial_;
                 },
                 [&](const succession::ClaimWitness& claim) { world_.claim(node_, claim.formed); },
-                [&](const succession::GiveUp&) {
+                [&](const succession::GiveUp& up) {
                     leads_ = false;
                     on_node(NodeEvent::head_lost);
                     over_ = true;
+                    if (up.is_stranded)
+                        strand();
                 }},
             effect);
     }
+}
+
+void Agent::strand() {
+    Stranded stranded;
+    for (int node = 0; node < world_.schedule().nodes; ++node)
+        if (node != node_ &&
+            (known_->now.find(node) != nullptr || known_->last.find(node) != nullptr))
+            stranded.others.push_back({node_name(node), {}});
+    stranded.term = succession_->followed().number;
+    stranded.led = succession_->followed().node == node_;
+    if (const RecordPointer& begun = succession_->begun()) {
+        stranded.generation = begun->generation;
+        stranded.had_ranks = begun->generation >= 0 && ranks_here(*begun) > 0;
+    }
+    world_.strand(node_, std::move(stranded), known_);
 }
 
 void Agent::tell(const succession::Effect& effect) const {

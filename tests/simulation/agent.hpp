@@ -38,6 +38,7 @@ public:
 private:
     void carry_out(autolaunch::launcher::succession::Effects&& effects);
     void schedule_wake();
+    void strand();
     void tell(const autolaunch::launcher::succession::Effect& effect) const;
     int ranks_here(const autolaunch::launcher::GenerationRecord& record) const;
     static std::string node_name(int node) { return "node" + std::to_string(node); }
@@ -75,7 +76,6 @@ private:
     void end_if_over();
     bool all_have_ended() const;
     void job_timer_in(std::int64_t ms, autolaunch::launcher::JobEvent event);
-    std::optional<autolaunch::launcher::CheckpointMark> newest_checkpoint() const;
 
     World& world_;
     const int node_;

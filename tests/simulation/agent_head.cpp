@@ -2,7 +2,6 @@
 
 #include "restart_policy/membership.hpp"
 #include "restart_policy/node_fitness.hpp"
-#include "succession/checkpoint_fence.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +27,7 @@ RestartSpec restart_spec(int max_restarts) {
 
 void Agent::lead(const RecordPointer& newest, succession::Moment fenced_at) {
     leads_ = taken_over_ = true;
+    world_.write_log(succession_->term().number, newest->generation, "head_changed");
     history_ = newest->history;
     gone_ = newest->gone;
     kept_ = newest->kept;
@@ -174,21 +174,10 @@ void Agent::start_generation() {
     lost_since_.clear();
     next.history = history_;
     next.restarts = restarts_;
-    next.start_from = newest_checkpoint();
     choose_nodes(next);
     succession::Effects effects;
     succession_->propose(std::move(next), world_.clock(node_), effects);
     carry_out(std::move(effects));
-}
-
-std::optional<CheckpointMark> Agent::newest_checkpoint() const {
-    if (world_.planted() != Planted::unfenced_write)
-        return checkpoint_that_counts(*current_, world_.published());
-    std::optional<CheckpointMark> newest;
-    for (const CheckpointMark& mark : world_.published())
-        if (!newest || newest->step <= mark.step)
-            newest = mark;
-    return newest;
 }
 
 // As the job's head chooses them, from what the record says of those that are there.
@@ -214,6 +203,7 @@ void Agent::choose_nodes(GenerationRecord& record) {
 
 // The end is a record like others: who is head next finds it, and begins nothing.
 void Agent::finish(int exit_code) {
+    world_.write_log(succession_->term().number, current_->generation, "job_ended");
     GenerationRecord last;
     last.now = current_->now;
     last.now.casting = node_;
@@ -364,6 +354,7 @@ void Agent::end_if_over() {
         exit_code_ = kSuccess;
         return on_job(JobEvent::all_ended);
     }
+    world_.write_log(succession_->term().number, current_->generation, "generation_ended");
     const Decision decision = decide();
     delay_ = decision.delay.count();
     const bool drops = taken_over_ && world_.planted() == Planted::certificate_dropped;

@@ -21,8 +21,37 @@ void Invariants::was_accepted(const RecordPointer& record, const Voter& by) {
     accepted_[record].add(by);
 }
 
-void Invariants::was_published(int generation, std::int64_t step, std::int64_t at) {
-    published_.push_back({{generation, step}, at});
+void Invariants::was_published(int generation, std::int64_t step, std::uint64_t order) {
+    published_.push_back({generation, step, order});
+}
+
+void Invariants::was_noted(int generation) { noted_.insert(generation); }
+
+// Published when a later generation had looked for it, and said so, it counts for nobody.
+bool Invariants::is_late(const PublishedAt& checkpoint) const {
+    return std::any_of(noted_.begin(), noted_.end(), [&](int generation) {
+        return generation > checkpoint.generation && looked_.at(generation) < checkpoint.order;
+    });
+}
+
+// The newest of those that are not late, by the order of what happened alone.
+void Invariants::was_loaded(int generation, std::optional<std::int64_t> step, std::uint64_t order) {
+    looked_.try_emplace(generation, order);
+    std::optional<std::int64_t> newest;
+    bool is_there = !step;
+    for (const PublishedAt& one : published_) {
+        if (is_late(one))
+            continue;
+        is_there = is_there || one.step == step;
+        newest = std::max(newest, std::optional(one.step));
+    }
+    const std::string who = "generation " + std::to_string(generation);
+    if (!is_there)
+        throw Violation(who + " starts from what a fenced writer has written: step " +
+                        std::to_string(*step));
+    if (step != newest)
+        throw Violation(who + " does not start from step " + std::to_string(*newest) +
+                        ", which was published in time");
 }
 
 void Invariants::begins(const RecordPointer& record, const Voter& at, bool is_head,
@@ -63,7 +92,6 @@ void Invariants::check_new(const RecordPointer& pointer) const {
     if (!is_decided(record.last) || !is_decided(record.now))
         throw Violation(generation_text(record) + " begins without its majorities");
     check_history(record);
-    check_checkpoint(record);
 }
 
 void Invariants::check_history(const GenerationRecord& record) const {
@@ -93,21 +121,15 @@ void Invariants::check_history(const GenerationRecord& record) const {
     }
 }
 
-// What is published after the record of a later generation was begun counts for nobody.
-void Invariants::check_checkpoint(const GenerationRecord& record) const {
-    if (!record.start_from)
-        return;
-    const auto found =
-        std::find_if(published_.begin(), published_.end(),
-                     [&](const Published& one) { return one.mark == *record.start_from; });
-    if (found == published_.end())
-        throw Violation(generation_text(record) + " starts from a checkpoint that is not there");
-    const auto next = static_cast<std::size_t>(record.start_from->generation) + 1;
-    if (next < begun_.size() && begun_[next].record && found->at > begun_[next].at)
-        throw Violation(generation_text(record) +
-                        " starts from what a fenced writer has written: step " +
-                        std::to_string(record.start_from->step) + " of generation " +
-                        std::to_string(record.start_from->generation));
+// Nobody goes on with it, and it is not over.
+void Invariants::was_requeued(const GenerationRecord& newest, bool others) const {
+    if (exit_code_)
+        throw Violation("the job is requeued, and has ended with " + std::to_string(*exit_code_));
+    if (others || newest_generation() > newest.generation)
+        throw Violation("the job is requeued by one that knows of generation " +
+                        std::to_string(newest.generation) +
+                        ", and others may go on with generation " +
+                        std::to_string(newest_generation()));
 }
 
 void Invariants::leaves(const GenerationRecord& record) {

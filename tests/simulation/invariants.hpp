@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,11 +26,18 @@ public:
     void witness_was_given(int formed, const autolaunch::launcher::Voter& to) {
         witnessed_[formed] = to;
     }
-    void was_published(int generation, std::int64_t step, std::int64_t at);
+    // Of checkpoints; `order` is that of what happens.
+    void was_published(int generation, std::int64_t step, std::uint64_t order);
+    /// It goes on from that step; nothing: from the beginning.
+    void was_loaded(int generation, std::optional<std::int64_t> step, std::uint64_t order);
+    /// Its start is there for others to see.
+    void was_noted(int generation);
     /// Its first rank anywhere may be started now.
     void begins(const autolaunch::launcher::RecordPointer& record,
                 const autolaunch::launcher::Voter& at, bool is_head, std::int64_t now);
     void leaves(const autolaunch::launcher::GenerationRecord& record);
+    /// By an agent whose newest record that is; `others`: some could go on with the job.
+    void was_requeued(const autolaunch::launcher::GenerationRecord& newest, bool others) const;
     int newest_generation() const { return static_cast<int>(begun_.size()) - 1; }
     std::optional<int> exit_code() const { return exit_code_; }
 
@@ -41,17 +49,20 @@ private:
     };
     void check_new(const autolaunch::launcher::RecordPointer& record) const;
     void check_history(const autolaunch::launcher::GenerationRecord& record) const;
-    void check_checkpoint(const autolaunch::launcher::GenerationRecord& record) const;
 
-    struct Published {
-        autolaunch::launcher::CheckpointMark mark;
-        std::int64_t at = 0;
+    struct PublishedAt {
+        int generation = 0;
+        std::int64_t step = 0;
+        std::uint64_t order = 0;
     };
+    bool is_late(const PublishedAt& checkpoint) const;
     int max_restarts_;
     std::vector<Begun> begun_;  ///< by generation; without a record where it has not
     std::map<autolaunch::launcher::RecordPointer, autolaunch::launcher::Votes> accepted_;
     std::map<int, autolaunch::launcher::Voter> witnessed_;  ///< by Electorate::formed
-    std::vector<Published> published_;
+    std::vector<PublishedAt> published_;
+    std::map<int, std::uint64_t> looked_;  ///< by generation: when
+    std::set<int> noted_;
     std::optional<int> exit_code_;
     int last_generation_ = -1;                      ///< of a job that is over
     autolaunch::launcher::RestartHistory history_;  ///< the longest that was committed

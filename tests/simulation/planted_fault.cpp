@@ -85,6 +85,10 @@ std::string_view name_of(Planted planted) {
             return "witness_for_both";
         case Planted::begins_in_two_at_once:
             return "begins_in_two_at_once";
+        case Planted::requeue_unproved:
+            return "requeue_unproved";
+        case Planted::requeue_blind:
+            return "requeue_blind";
     }
     return "unknown";
 }

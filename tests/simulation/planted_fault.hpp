@@ -26,6 +26,8 @@ enum class Planted {
     ending_forgotten,         ///< the end of the job is nothing that others have to know
     witness_for_both,         ///< the file of a term can be had twice
     begins_in_two_at_once,    ///< ranks start while those of the generation before live
+    requeue_unproved,         ///< a minority has the job started again, whoever may be alive
+    requeue_blind,            ///< it believes the scheduler, and does not look at the head's log
 };
 inline constexpr std::array kPlanted = {Planted::vote_counted_twice,
                                         Planted::minority_commit,
@@ -42,7 +44,9 @@ inline constexpr std::array kPlanted = {Planted::vote_counted_twice,
                                         Planted::certificate_dropped,
                                         Planted::ending_forgotten,
                                         Planted::witness_for_both,
-                                        Planted::begins_in_two_at_once};
+                                        Planted::begins_in_two_at_once,
+                                        Planted::requeue_unproved,
+                                        Planted::requeue_blind};
 std::string_view name_of(Planted planted);
 
 /// The rule of the product, or the same with one rule broken. `first` null: it was started again.

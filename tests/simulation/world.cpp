@@ -5,18 +5,25 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace simulation {
 
 using namespace autolaunch::launcher;
+using autolaunch::fenced_by;
+using autolaunch::Published;
 
 namespace {
 
+constexpr int kLookTime = 500, kNotice = 5000, kLongestLook = 30'000;  // of a scheduler's word
 constexpr int kStepTime = 100, kStepsOfCheckpoint = 3;
 constexpr std::int64_t kQuietTime =
     400'000;  // ms in which a job that nothing strikes comes to its end
 constexpr int kCalmAfter = 10'000, kCalmLatency = 60;
+constexpr char kRun[] = "job";
 constexpr auto kNever = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -178,8 +185,27 @@ void World::train(const RecordPointer& record) {
     if (training_ && record->generation <= training_->generation)
         return;
     training_ = record;
-    step_ = record->start_from ? record->start_from->step : 0;
     after(kStepTime, {.kind = Kind::step, .number = record->generation});
+}
+
+// As the library's Checkpointer does: the first rank looks for the newest checkpoint that counts,
+// and says a moment later what it has found.
+void World::load(int node) {
+    const int generation = looking_ = training_->generation;
+    const Published* newest = nullptr;
+    for (const Published& one : published_)
+        if ((planted_ == Planted::unfenced_write || fenced_by(starts_, one) == nullptr) &&
+            (newest == nullptr || newest->step <= one.step))
+            newest = &one;
+    step_ = newest != nullptr ? newest->step : 0;
+    invariants_.was_loaded(
+        generation, newest != nullptr ? std::optional(newest->step) : std::nullopt, handled_);
+    after(dice_.one_in(3) ? dice_.between(20, 900) : dice_.between(1, 30),
+          {.kind = Kind::note_start,
+           .machine = static_cast<std::int8_t>(node),
+           .start = machine(node).processes[0].serial,
+           .number = generation,
+           .more = newest != nullptr ? static_cast<int>(newest->step) : -1});
 }
 
 // All ranks take part in each step. The first one's machine writes checkpoints: it looks whether it
@@ -201,6 +227,9 @@ void World::step(int generation) {
         }
         first = first < 0 && ranks > 0 ? node : first;
     }
+    if (all && looking_ != generation)
+        load(first);
+    all = all && noted_ == generation;
     if (all && ++step_ % kStepsOfCheckpoint == 0)
         after(dice_.one_in(3) ? dice_.between(20, 900) : dice_.between(1, 30),
               {.kind = Kind::publish,
@@ -222,6 +251,83 @@ void World::step(int generation) {
     }
     if (any || now_ < 500 || invariants_.newest_generation() <= generation)
         after(kStepTime, {.kind = Kind::step, .number = generation});
+}
+
+// ---- another start of the whole job
+
+// What the asker's side of a cut believes, Slurm says.
+bool World::is_apart(int from, int node) const {
+    const Machine& there = machines_[static_cast<std::size_t>(node)];
+    const auto here = static_cast<std::size_t>(from), other = static_cast<std::size_t>(node);
+    return !there.is_on || there.paused_until > now_ || cut_[here][other] || cut_[other][here];
+}
+
+bool World::refuses(const Voter& voter) const {
+    const Machine& there = machines_[static_cast<std::size_t>(voter.node)];
+    return !there.agent || there.agent->is_over() || there.voter != voter;
+}
+
+// A head that a majority follows, or an agent of the job in reach that could be.
+bool World::may_go_on_elsewhere(int node) const {
+    for (int other = 0; other < schedule_.nodes; ++other) {
+        const Machine& there = machines_[static_cast<std::size_t>(other)];
+        if (other == node || !there.is_on || there.paused_until > now_ || !there.agent ||
+            there.agent->is_over() || !there.agent->succession().accepted().record)
+            continue;
+        const bool leads = there.agent->is_head() &&
+                           there.agent->succession().ranks_end_at(clock(other)) > clock(other);
+        if (leads || !is_apart(node, other))
+            return true;
+    }
+    return false;
+}
+
+void World::write_log(int term, int generation, const std::string& event) {
+    log_.read("{\"time\":\"now\",\"generation\":" + std::to_string(generation) + ",\"event\":\"" +
+              event + "\",\"term\":" + std::to_string(term) + "}");
+}
+
+void World::strand(int node, Stranded&& stranded, RecordPointer newest) {
+    stranded_.push_back({node, machine(node).start, now_,
+                         std::vector<std::int64_t>(static_cast<std::size_t>(schedule_.nodes), -1),
+                         std::move(stranded), std::move(newest)});
+    after(kLookTime, {.kind = Kind::requeue,
+                      .machine = static_cast<std::int8_t>(node),
+                      .start = machine(node).start,
+                      .number = static_cast<int>(stranded_.size()) - 1});
+}
+
+void World::try_to_requeue(int number) {
+    Waiting& waiting = stranded_[static_cast<std::size_t>(number)];
+    std::set<std::string> refused, down;
+    for (int node = 0; node < schedule_.nodes; ++node) {
+        std::int64_t& since = waiting.apart_since[static_cast<std::size_t>(node)];
+        const bool apart = node != waiting.node && is_apart(waiting.node, node);
+        since = !apart ? -1 : since < 0 ? now_ : since;
+        const Voter* voter = waiting.newest->now.find(node);
+        voter = voter != nullptr ? voter : waiting.newest->last.find(node);
+        if (voter == nullptr || node == waiting.node)
+            continue;
+        const std::string name = "node" + std::to_string(node);
+        if (apart ? now_ - since >= kNotice : refuses(*voter))
+            (apart ? down : refused).insert(name);
+    }
+    const bool is_proved = planted_ == Planted::requeue_unproved ||
+                           not_proved_gone(waiting.what, refused, down).empty();
+    // Without a folder that all share nobody can read it.
+    const bool goes_on = planted_ != Planted::requeue_blind &&
+                         (!schedule_.has_witness || log_.has_gone_on(waiting.what));
+    if (goes_on || now_ - waiting.since > kLongestLook) {
+        waiting.since = -1;
+    } else if (is_proved) {
+        requeued_ = true;
+        invariants_.was_requeued(*waiting.newest, may_go_on_elsewhere(waiting.node));
+    } else {
+        after(kLookTime, {.kind = Kind::requeue,
+                          .machine = static_cast<std::int8_t>(waiting.node),
+                          .start = machine(waiting.node).start,
+                          .number = number});
+    }
 }
 
 // ---- blows
@@ -378,7 +484,8 @@ bool World::is_deferred(const Event& event) {
     const Machine& here = machine(event.machine);
     std::int64_t until = here.paused_until;
     const bool is_agents = event.kind != Kind::exit_rank && event.kind != Kind::publish &&
-                           event.kind != Kind::keeper && event.kind != Kind::fail_rank;
+                           event.kind != Kind::keeper && event.kind != Kind::fail_rank &&
+                           event.kind != Kind::note_start;
     if (is_agents)
         until = std::max(until, here.agent_paused_until);
     if (until <= now_)
@@ -442,9 +549,18 @@ void World::handle(const Event& event) {
             return;
         case Kind::publish:
             if (here.processes[0].serial == event.start && here.processes[0].lives()) {
-                published_.push_back({event.number, event.more});
-                invariants_.was_published(event.number, event.more, now_);
+                published_.push_back({{kRun, event.number}, event.more});
+                invariants_.was_published(event.number, event.more, handled_);
             }
+            return;
+        case Kind::note_start:
+            if (here.processes[0].serial != event.start || !here.processes[0].lives())
+                return;
+            starts_.push_back(
+                {{kRun, event.number},
+                 event.more < 0 ? std::nullopt : std::optional<std::int64_t>(event.more)});
+            invariants_.was_noted(event.number);
+            noted_ = std::max(noted_, static_cast<int>(event.number));
             return;
         case Kind::keeper:
             if (event.start != here.start || (event.more == 1 && here.agent_paused_until <= now_))
@@ -463,6 +579,10 @@ void World::handle(const Event& event) {
         case Kind::witness:
             if (is_agents)
                 here.agent->witness_answered(event.number, event.more == 1);
+            return;
+        case Kind::requeue:
+            if (event.start == here.start)
+                try_to_requeue(event.number);
             return;
         case Kind::hello:
             if (is_agents)
@@ -506,7 +626,13 @@ void World::run() {
         ++handled_;
         handle(event);
         check();
-        if (is_quiet() && std::none_of(machines_.begin(), machines_.end(), is_open))
+        if (requeued_)
+            return;
+        const bool waits = std::any_of(stranded_.begin(), stranded_.end(), [&](const Waiting& one) {
+            return one.since >= 0 && machine(one.node).start == one.start &&
+                   machine(one.node).is_on;
+        });
+        if (is_quiet() && !waits && std::none_of(machines_.begin(), machines_.end(), is_open))
             return;
         if (now_ > last + kQuietTime)
             throw Violation("the job neither ends nor goes on, " +

@@ -1,8 +1,10 @@
 #pragma once
+#include "checkpoint/commit/generation_start.hpp"
 #include "generation/rank_table.hpp"
 #include "simulation/invariants.hpp"
 #include "simulation/planted_fault.hpp"
 #include "simulation/schedule.hpp"
+#include "stopping/stranded.hpp"
 #include "succession/succession.hpp"
 #include "supervise/job_table.hpp"
 #include "supervise/node_table.hpp"
@@ -82,6 +84,8 @@ enum class Kind : std::uint8_t {
     job_timer,
     step,
     publish,
+    note_start,
+    requeue,
     keeper,
     link_lost,
     witness,
@@ -114,14 +118,15 @@ public:
     const Schedule& schedule() const { return schedule_; }
     Planted planted() const { return planted_; }
     std::int64_t now() const { return now_; }
+    /// A head writes its log, in the folder that all share.
+    void write_log(int term, int generation, const std::string& event);
+    /// It has given up for want of a majority, and may ask the scheduler for another start.
+    void strand(int node, autolaunch::launcher::Stranded&& stranded, RecordPointer newest);
     autolaunch::launcher::succession::Moment clock(int machine) const;
     Machine& machine(int node) { return machines_[static_cast<std::size_t>(node)]; }
     Invariants& invariants() { return invariants_; }
     Dice& dice() { return dice_; }
     std::uint64_t events() const { return handled_; }
-    const std::vector<autolaunch::launcher::CheckpointMark>& published() const {
-        return published_;
-    }
 
     void after(int ms, Event event);
     void send(int from, const Voter& to, Parcel&& parcel);
@@ -145,6 +150,11 @@ private:
     void pause(int node, int ms);
     void exit_rank(int node, int rank, bool zero);
     void step(int generation);
+    void try_to_requeue(int stranded);
+    bool is_apart(int from, int node) const;
+    bool refuses(const Voter& voter) const;
+    bool may_go_on_elsewhere(int node) const;
+    void load(int node);
     void check();
     int head_now() const;
 
@@ -163,11 +173,25 @@ private:
     std::uint64_t handled_ = 0, sent_ = 0;
     std::size_t blows_done_ = 0;
 
-    std::vector<autolaunch::launcher::CheckpointMark> published_;
-    std::vector<std::pair<int, Voter>> witness_;  ///< Electorate::formed: whose file
+    std::vector<autolaunch::Published> published_;     ///< that are in the directory
+    std::vector<autolaunch::GenerationStart> starts_;  ///< and what fences them
+    int looking_ = -1, noted_ = -1;                    ///< generations
+    std::vector<std::pair<int, Voter>> witness_;       ///< Electorate::formed: whose file
     RecordPointer joined_;
     RecordPointer training_;  ///< the newest generation that trains
     std::int64_t step_ = 0;
+
+    struct Waiting {
+        int node = 0;
+        std::uint32_t start = 0;
+        std::int64_t since = 0;
+        std::vector<std::int64_t> apart_since;  ///< of each node; -1: it is not
+        autolaunch::launcher::Stranded what;
+        RecordPointer newest;
+    };
+    std::vector<Waiting> stranded_;
+    autolaunch::launcher::LogOfHeads log_;
+    bool requeued_ = false;
 };
 
 /// What is wrong; nothing: all went well.

@@ -30,7 +30,6 @@ RecordPointer sample_record() {
     record->gone = {0};
     record->kept = {1};
     record->unfit = {{"node0", "2 generations ended there"}};
-    record->start_from = CheckpointMark{3, 10};
     record->checkpoint_step = 10;
     record->input_spent = true;
     record->restarts = 2;

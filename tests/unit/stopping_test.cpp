@@ -8,6 +8,7 @@
 #include "stopping/scontrol_line.hpp"
 #include "stopping/slurm_job_record.hpp"
 #include "stopping/stop_budget.hpp"
+#include "stopping/stranded.hpp"
 #include "stopping/unseen_step.hpp"
 #include "supervise/job_end_time.hpp"
 
@@ -15,6 +16,7 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -331,4 +333,71 @@ TEST_CASE("a step that Slurm does not see end is ended only while it is that ste
     CHECK_FALSE(may_end_step(
         parse_slurm_job(with(kRunning, "JobState=RUNNING", "JobState=COMPLETING"), "10"), 0));
     CHECK_FALSE(may_end_step(std::nullopt, 0));
+}
+
+TEST_CASE("which nodes are gone in Slurm's eyes") {
+    const std::string answer =
+        "NodeName=node1 Arch=x86_64 State=ALLOCATED ThreadsPerCore=1\n"
+        "NodeName=node2 Arch=x86_64 State=DOWN* ThreadsPerCore=1\n"
+        "NodeName=node3 Arch=x86_64 State=ALLOCATED* ThreadsPerCore=1\n"
+        "NodeName=node4 State=DOWN+CLOUD Reason=DOWN\nNodeName=node5 "
+        "State=IDLE+CLOUD+POWERED_DOWN\n"
+        "NodeName=node6 State=IDLE+DRAIN\nNodeName=node7";
+    CHECK(nodes_down(answer) == std::set<std::string>{"node2", "node4", "node5"});
+    CHECK(nodes_down("").empty());
+}
+
+TEST_CASE("a whole job is started again only where nobody else can go on with it") {
+    Stranded stranded{.others = {{"node1", "10.0.0.1:4000"}, {"node2", ""}, {"node4", ""}},
+                      .had_ranks = true};
+    using Names = std::vector<std::string>;
+    CHECK(not_proved_gone(stranded, {}, {}) == Names{"node1", "node2", "node4"});
+    CHECK(not_proved_gone(stranded, {"node4"}, {"node2"}) == Names{"node1"});
+    CHECK(not_proved_gone(stranded, {"node1"}, {"node2", "node4"}).empty());
+    stranded.had_ranks = false;  // a spare: the others may have gone on without a word
+    CHECK(not_proved_gone(stranded, {"node1"}, {"node2", "node4"}) == Names{"node2", "node4"});
+    CHECK(not_proved_gone(stranded, {"node1", "node2", "node4"}, {}).empty());
+}
+
+TEST_CASE("what a job's heads have written says whether others go on with it") {
+    const auto line = [](int generation, const std::string& event, const std::string& more = "") {
+        return R"({"time":"2026-01-31T12:00:00.042Z","generation":)" + std::to_string(generation) +
+               R"(,"event":")" + event + '"' + more + '}';
+    };
+    const auto goes_on = [](const Stranded& stranded, const std::vector<std::string>& lines) {
+        LogOfHeads log;
+        for (const std::string& one : lines)
+            log.read(one);
+        return log.has_gone_on(stranded);
+    };
+    const std::string start = line(0, "job_started"), begin = line(0, "generation_started"),
+                      end = line(0, "generation_ended"), next = line(1, "world_changed"),
+                      over = line(1, "job_ended"),
+                      other = line(0, "head_changed", R"(,"node":"node2","from":"node0","term":3)"),
+                      ours = line(0, "head_changed", R"(,"node":"node1","from":"node2","term":5)");
+    const Stranded member{.term = 3, .generation = 0},
+        first{.term = 0, .led = true, .generation = 0},
+        later{.term = 5, .led = true, .generation = 0}, before_all{.generation = -1};
+    CHECK_FALSE(goes_on(member, {start, begin, other}));
+    CHECK(goes_on(member, {start, begin, other, end}));
+    CHECK(goes_on(member, {start, begin, other, next}));
+    CHECK(goes_on(member, {start, begin, other, ours}));
+    CHECK(goes_on(before_all, {start, begin}));
+    CHECK_FALSE(goes_on(before_all, {start}));
+    CHECK(goes_on(before_all, {start, other}));
+    // What one has written oneself, as the last head, is known.
+    CHECK_FALSE(goes_on(first, {start, begin, end, next}));
+    CHECK(goes_on(first, {start, begin, end, other, next}));
+    CHECK_FALSE(goes_on(later, {start, other, ours, end, next}));
+    CHECK(goes_on(first, {start, begin, over}));
+    // An earlier start of the job, and what a rank has said.
+    CHECK_FALSE(goes_on(member, {start, begin, other, end, over, start, begin}));
+    CHECK_FALSE(goes_on(
+        member, {start, begin, line(0, "message", R"(,"text":"\"event\":\"job_ended\"")")}));
+}
+
+TEST_CASE("how long Slurm may take to notice that a node is gone") {
+    CHECK(time_to_notice("SlurmdTimeout           = 60 sec\n") == 90s);
+    CHECK(time_to_notice("SlurmdTimeout           = 86400 sec\n") == 630s);
+    CHECK(time_to_notice("") == 330s);
 }

@@ -1,7 +1,6 @@
 // Who is head, message by message. What only many orders of messages show: tests/simulation.
 
 #include "succession/succession.hpp"
-#include "succession/checkpoint_fence.hpp"
 
 #include <doctest/doctest.h>
 
@@ -307,17 +306,4 @@ TEST_CASE("a node that was given up lives no longer than the lease that it may h
     job.cut(1);
     job.run(kLease.count() + 200);
     CHECK(job[0].dismiss(1, job.now()) == job.now() + kMargin);
-}
-
-TEST_CASE("what an older generation publishes late does not count") {
-    GenerationRecord newest;
-    newest.generation = 4;
-    newest.start_from = CheckpointMark{2, 30};
-    const std::vector<CheckpointMark> late = {{2, 30}, {3, 50}, {2, 45}};
-    CHECK(checkpoint_that_counts(newest, late) == CheckpointMark{2, 30});
-    std::vector<CheckpointMark> own = late;
-    own.push_back({4, 40});
-    CHECK(checkpoint_that_counts(newest, own) == CheckpointMark{4, 40});
-    newest.start_from.reset();
-    CHECK_FALSE(checkpoint_that_counts(newest, late));
 }

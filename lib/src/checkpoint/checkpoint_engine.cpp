@@ -282,9 +282,12 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
         if (!place_->leads())
             return;
         storage_->create_directories(options_.directory);
+        const bool is_taken_over = !fence_.was_taken();
         fence_.take();
         for (const std::string& line : remove_leftovers(*storage_, options_.directory, fence_))
             note(line);
+        if (is_taken_over)  // nothing that they fenced is left
+            remove_starts_but(*storage_, options_.directory, fence_.identity().run_id);
         name = fence_.unfinished_name(checkpoint_name(job.step));
         storage_->create_directories(options_.directory / name);
     });
@@ -372,6 +375,7 @@ void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
     manifest.strategy = job.arrangement.strategy;
     manifest.mesh = mesh_of(job.arrangement, manifest.world_size);
     manifest.generation = static_cast<std::uint64_t>(fence_.identity().generation);
+    manifest.run_id = fence_.identity().run_id;
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     manifest.saved_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
@@ -408,6 +412,7 @@ void CheckpointEngine::publish(const fs::path& unfinished, std::int64_t step) {
     }
     storage_->rename(unfinished, directory / name);
     storage_->sync_directory(directory);
+    fence_.note_published(name);
 }
 
 void CheckpointEngine::note(const std::string& text) const {

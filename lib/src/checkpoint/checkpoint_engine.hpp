@@ -75,10 +75,8 @@ public:
     double durable_seconds() const { return durable_seconds_; }
     /// `at_hand`: a copy in memory, which is taken where nothing is newer.
     std::optional<CheckpointInfo> latest(std::int64_t before,
-                                         const std::optional<CheckpointInfo>& at_hand = {}) {
-        return place_->latest({before, at_hand ? at_hand->step : -1}, {{}, at_hand});
-    }
-    /// engine_load.cpp: the following.
+                                         const std::optional<CheckpointInfo>& at_hand = {});
+    /// engine_load.cpp: the following, and latest().
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                   const LoadOptions& options = {});
     std::optional<CheckpointInfo> load_latest(const fsdp::State& state,
@@ -113,6 +111,7 @@ private:
     std::string finished_manifest(Manifest& manifest, const Job& job);
     void stage(const std::filesystem::path& unfinished, const std::string& text);
     void publish(const std::filesystem::path& unfinished, std::int64_t step);
+    void note_start(const std::optional<CheckpointInfo>& found);
     std::vector<int> neighbours() const;  // of each rank: whose files it verifies
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
@@ -129,6 +128,7 @@ private:
     std::unique_ptr<CheckpointPlace> place_;
     std::vector<age::Recipient> recipients_;
     FileSaver saver_;
+    bool has_looked_ = false;  // for the newest checkpoint of all
 
     AlignedMemory staging_;
     std::optional<Communicator> writers_;   // the same ranks, for the writers' collectives

@@ -11,6 +11,7 @@
 #include <autolaunch/error.hpp>
 
 #include <exception>
+#include <utility>
 
 namespace autolaunch {
 
@@ -54,6 +55,35 @@ std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint
     return plan.missing;
 }
 
+std::optional<CheckpointInfo> CheckpointEngine::latest(
+    std::int64_t before, const std::optional<CheckpointInfo>& at_hand) {
+    const auto found = place_->latest({before, at_hand ? at_hand->step : -1}, {{}, at_hand});
+    if (before == INT64_MAX)
+        note_start(found);
+    return found;
+}
+
+// By this generation's first look: what earlier ones publish from here on counts for nobody. Not in
+// a directory that another job writes, of which this one only reads.
+void CheckpointEngine::note_start(const std::optional<CheckpointInfo>& found) {
+    const WriterIdentity& self = fence_.identity();
+    if (std::exchange(has_looked_, true) || self.run_id.empty() || self.generation == 0)
+        return;
+    together(world_, [&] {
+        if (!place_->leads())
+            return;
+        try {
+            if (!fence_.is_of_others())
+                write_start(*storage_, options_.directory,
+                            {self, found ? std::optional(found->step) : std::nullopt});
+        } catch (const Error& error) {
+            note(std::string("what an earlier generation publishes late is not told from other "
+                             "checkpoints: ") +
+                 error.what());
+        }
+    });
+}
+
 // A file that could not be read is for choose_checkpoint() to judge, as one that could not be
 // opened is.
 std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& state,
@@ -67,6 +97,7 @@ std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& s
     for (;;) {
         range.above = known.at_hand ? known.at_hand->step : -1;
         const auto found = place_->latest(range, known);
+        note_start(found);
         if (!found)
             break;
         try {

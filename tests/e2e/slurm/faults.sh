@@ -183,6 +183,34 @@ test_task_killed_requeues_after_an_earlier_checkpoint() {
     login scancel "$job"
     eventually "the end of the job" job_ended "$job"
 }
+# Three of four nodes lose their power at once: the head is left, and no majority. Once Slurm knows that nobody else can go on, the job
+# begins anew.
+test_requeues_without_a_majority() {
+    local node
+    spec 2 "$misbehave" checkpoint:7,hang
+    echo 'slurm_config: {requeue: true}' >>train.yaml
+    submit -N4 --requeue <<'END'
+#SBATCH --no-kill
+srun --no-kill --wait=0 autolaunch --nnodes 1:4 --log-dir run -c train.yaml rendezvous.lost_after=2s restart.grace_period=1s
+END
+    eventually "checkpoints of all ranks" eval '[ "$(events checkpoint | grep -c /checkpoints/7)" = 8 ]'
+    for node in node2 node3 node4; do "$cluster" kill "$node"; done
+    eventually "what it waits for" grep -q "a requeue waits for proof that node2, node3, node4 cannot go on with the job" batch.log
+    expect "restarts by then" 0 "$(job_field "$job" Restarts)"
+    for node in node2 node3; do login scontrol update nodename="$node" state=down reason=test; done
+    sleep 3
+    expect "restarts while one may be alive" 0 "$(job_field "$job" Restarts)"
+    login scontrol update nodename=node4 state=down reason=test
+    eventually "the requeue" eval '[ "$(job_field "$job" Restarts)" = 1 ]'
+    contains "who does it" batch.log "requeue: scontrol requeue $job (slurm_config.requeue)"
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+    for node in node2 node3 node4; do
+        "$cluster" boot "$node"
+        login scontrol update nodename="$node" state=resume
+        eventually "the return of $node" login srun -w "$node" true
+    done
+}
 gpt_spec() { # RANKS_PER_NODE [NODES]
     cat <<END
 trainer: {command: [gpt], config: {device: cpu, sample_bytes: 0}}

@@ -63,6 +63,7 @@ struct AUTOLAUNCH_API Manifest {
 
     std::int64_t step = 0;
     std::uint64_t generation = 0;  ///< of the job that saved it: its attempt number
+    std::string run_id;            ///< of that job; empty when nobody launched it
     int world_size = 1;            ///< of the ranks that saved it
     std::vector<MeshDimension>
         mesh;  ///< slowest first; empty when nobody said. The sizes multiply to world_size

@@ -45,19 +45,50 @@ std::optional<std::int64_t> step_of(const std::string& name) {
     return step;
 }
 
-}  // namespace
-
-std::string checkpoint_name(std::int64_t step) { return kPrefix + padded(step, 8); }
-
-std::vector<Candidate> list_candidates(Storage& storage, const fs::path& directory) {
+std::vector<Candidate> candidates_among(const std::vector<std::string>& names) {
     std::vector<Candidate> found;
-    for (const std::string& name : storage.list(directory))
+    for (const std::string& name : names)
         if (const auto step = step_of(name))
             found.push_back({*step, name});
     std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
         return a.step != b.step ? a.step > b.step : a.name.size() < b.name.size();
     });
     return found;
+}
+
+// Published late, they count for nobody. What one has replaced counts again without it.
+void remove_late(Storage& storage, const fs::path& directory, const WriterFence& fence,
+                 std::vector<std::string>& lines) {
+    const Listing listing = list_with_starts(storage, directory);
+    const auto has = [&](const std::string& name) {
+        return std::any_of(listing.candidates.begin(), listing.candidates.end(),
+                           [&](const Candidate& one) { return one.name == name; });
+    };
+    for (const Candidate& candidate : listing.candidates) {
+        // What this writer published itself needs no look, unless somebody has come over it.
+        const bool is_own =
+            fence.has_published(candidate.name) && !has(candidate.name + kReplacedSuffix);
+        if (listing.starts.empty() || is_own)
+            continue;
+        const Look look = look_at(storage, directory, candidate, listing.starts);
+        if (look.manifest || look.unusable.why != Unusable::late)
+            continue;
+        remove_checkpoint(storage, directory, candidate.name);
+        lines.push_back("removed " + look.unusable.line());
+    }
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) { return kPrefix + padded(step, 8); }
+
+std::vector<Candidate> list_candidates(Storage& storage, const fs::path& directory) {
+    return candidates_among(storage.list(directory));
+}
+
+Listing list_with_starts(Storage& storage, const fs::path& directory) {
+    const auto names = storage.list(directory);
+    return {candidates_among(names), read_starts(storage, directory, names)};
 }
 
 void require_files(Storage& storage, const fs::path& checkpoint, const Manifest& manifest,
@@ -110,13 +141,28 @@ UnusableCheckpoint why_unusable(Storage& storage, const fs::path& directory,
     return unusable;
 }
 
+std::optional<UnusableCheckpoint> why_late(const Candidate& candidate, const Manifest& manifest,
+                                           std::span<const GenerationStart> starts) {
+    const GenerationStart* const start = fenced_by(
+        starts, {{manifest.run_id, static_cast<std::int64_t>(manifest.generation)}, manifest.step});
+    if (start == nullptr)
+        return std::nullopt;
+    return UnusableCheckpoint{
+        candidate.step, candidate.name, Unusable::late,
+        "generation " + std::to_string(manifest.generation) + " published it when generation " +
+            std::to_string(start->by.generation) + " had begun from " +
+            (start->step ? "step " + std::to_string(*start->step) : "the beginning")};
+}
+
 Look look_at(Storage& storage, const fs::path& directory, const Candidate& candidate,
-             const AuthenticationKeys& keys) {
+             std::span<const GenerationStart> starts, const AuthenticationKeys& keys) {
     try {
         Manifest manifest = read_manifest(storage, directory / candidate.name, keys);
         if (manifest.step != candidate.step)
             throw Error(ErrorCode::corrupt,
                         "its manifest is of step " + std::to_string(manifest.step));
+        if (auto late = why_late(candidate, manifest, starts))
+            return {std::nullopt, std::move(*late)};
         return {std::move(manifest), {}};
     } catch (const Error& error) {
         return {std::nullopt, why_unusable(storage, directory, candidate, error)};
@@ -124,12 +170,14 @@ Look look_at(Storage& storage, const fs::path& directory, const Candidate& candi
 }
 
 Search search_newest(Storage& storage, const fs::path& directory, const StepRange& range,
-                     const AuthenticationKeys& keys) {
+                     const AuthenticationKeys& keys, std::span<const GenerationStart> also) {
     Search search;
-    for (const Candidate& candidate : list_candidates(storage, directory)) {
+    auto [candidates, starts] = list_with_starts(storage, directory);
+    starts.insert(starts.end(), also.begin(), also.end());
+    for (const Candidate& candidate : candidates) {
         if (!range.contains(candidate.step))
             continue;
-        Look look = look_at(storage, directory, candidate, keys);
+        Look look = look_at(storage, directory, candidate, starts, keys);
         if (look.manifest) {
             search.found = {
                 candidate.step, directory / candidate.name, std::move(look.manifest->extra), {}};
@@ -162,7 +210,8 @@ bool remove_for_good(Storage& storage, const fs::path& path) {
 
 std::vector<std::string> remove_leftovers(Storage& storage, const fs::path& directory,
                                           const WriterFence& fence) {
-    std::vector<std::string> set_aside;
+    std::vector<std::string> lines;
+    remove_late(storage, directory, fence, lines);
     const auto names = storage.list(directory);
     const std::set<std::string> present(names.begin(), names.end());
     for (const std::string& name : names) {
@@ -171,17 +220,17 @@ std::vector<std::string> remove_leftovers(Storage& storage, const fs::path& dire
         const auto step = step_of(name);
         if (!is_replaced(name) || !step || !present.contains(without_suffix(name)))
             continue;
-        const Look look = look_at(storage, directory, {*step, name});
+        const Look look = look_at(storage, directory, {*step, name}, {});
         if (look.manifest || !is_unknown(look.unusable.why)) {
             remove_checkpoint(storage, directory, name);
             continue;
         }
         const std::string aside = without_suffix(name) + ".unread-" + random_hex(4);
         storage.rename(directory / name, directory / aside);
-        set_aside.push_back("what was replaced by " + without_suffix(name) + " is kept as " +
-                            aside + ", for it cannot be read: " + look.unusable.reason);
+        lines.push_back("what was replaced by " + without_suffix(name) + " is kept as " + aside +
+                        ", for it cannot be read: " + look.unusable.reason);
     }
-    return set_aside;
+    return lines;
 }
 
 void remove_checkpoint(Storage& storage, const fs::path& directory, const std::string& name) {
@@ -198,10 +247,12 @@ std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& dir
                                            std::optional<std::int64_t> pinned) {
     std::vector<KeptCheckpoint> checkpoints;
     std::vector<UnusableCheckpoint> unknown;
-    for (const Candidate& candidate : list_candidates(storage, directory))
+    const Listing listing = list_with_starts(storage, directory);
+    for (const Candidate& candidate : listing.candidates)
         checkpoints.push_back({candidate.step, candidate.name});
     const auto look = [&](const KeptCheckpoint& checkpoint) {
-        Look found = look_at(storage, directory, {checkpoint.step, checkpoint.name});
+        Look found =
+            look_at(storage, directory, {checkpoint.step, checkpoint.name}, listing.starts);
         if (found.manifest)
             return LookedAt{LookedAt::complete, found.manifest->metric};
         if (!is_unknown(found.unusable.why))

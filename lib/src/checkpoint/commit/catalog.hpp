@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoint/commit/authentication.hpp"
+#include "checkpoint/commit/generation_start.hpp"
 #include "checkpoint/commit/usable.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/storage/storage.hpp"
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,13 @@ struct Candidate {
 /// Newest first; of one step, the one in place before the one it was to replace.
 std::vector<Candidate> list_candidates(Storage& storage, const std::filesystem::path& directory);
 
+/// What a directory has: what may be a checkpoint, newest first, and what fences late ones.
+struct Listing {
+    std::vector<Candidate> candidates;
+    std::vector<GenerationStart> starts;
+};
+Listing list_with_starts(Storage& storage, const std::filesystem::path& directory);
+
 /// Throws Error{corrupt} or SystemError unless these files of it are there with the right sizes.
 void require_files(Storage& storage, const std::filesystem::path& checkpoint,
                    const Manifest& manifest,
@@ -54,18 +63,22 @@ Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint
 UnusableCheckpoint why_unusable(Storage& storage, const std::filesystem::path& directory,
                                 const Candidate& candidate, const Error& error);
 
-/// A complete checkpoint's manifest, or why there is none.
+/// A complete checkpoint's manifest that counts, or why there is none.
 struct Look {
     std::optional<Manifest> manifest = {};
     UnusableCheckpoint unusable = {};  ///< without a manifest
 };
 Look look_at(Storage& storage, const std::filesystem::path& directory, const Candidate& candidate,
-             const AuthenticationKeys& keys = {});
+             std::span<const GenerationStart> starts, const AuthenticationKeys& keys = {});
+/// Why it came too late; nothing: it did not.
+std::optional<UnusableCheckpoint> why_late(const Candidate& candidate, const Manifest& manifest,
+                                           std::span<const GenerationStart> starts);
 
-/// The newest complete checkpoint of the range, and those before it that cannot be used. Throws
-/// where the directory cannot be listed.
+/// The newest complete checkpoint of the range, and those before it that cannot be used. `also` are
+/// another directory's starts, which fence here, too. Throws where the directory cannot be listed.
 Search search_newest(Storage& storage, const std::filesystem::path& directory,
-                     const StepRange& range = {}, const AuthenticationKeys& keys = {});
+                     const StepRange& range = {}, const AuthenticationKeys& keys = {},
+                     std::span<const GenerationStart> also = {});
 
 /// The same of one directory, as choose_checkpoint() chooses: throws where that throws.
 std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
@@ -74,9 +87,9 @@ std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesyste
 /// As Storage::remove_all(); false when nothing is left but what somebody has open on NFS.
 bool remove_for_good(Storage& storage, const std::filesystem::path& path);
 
-/// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced"
-/// whose replacement is in place. One of those that cannot be read gets another name instead, and a
-/// line for people.
+/// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, "*.replaced" whose
+/// replacement is in place, and what was published late. One of those replaced that cannot be read
+/// gets another name instead. Lines for people.
 std::vector<std::string> remove_leftovers(Storage& storage, const std::filesystem::path& directory,
                                           const WriterFence& fence);
 

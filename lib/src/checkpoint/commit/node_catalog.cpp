@@ -73,7 +73,8 @@ std::set<std::size_t> numbers_of(const nlohmann::json& ranges) {
     return numbers;
 }
 
-nlohmann::json described(Storage& storage, const fs::path& directory, const Candidate& candidate) {
+nlohmann::json described(Storage& storage, const fs::path& directory, const Candidate& candidate,
+                         std::span<const GenerationStart> starts) {
     nlohmann::json line = {{"name", candidate.name}, {"step", candidate.step}, {"hash", 0}};
     std::vector<UnusableCheckpoint> problems;
     try {
@@ -84,6 +85,10 @@ nlohmann::json described(Storage& storage, const fs::path& directory, const Cand
         if (manifest.step != candidate.step)
             throw Error(ErrorCode::corrupt,
                         "its manifest is of step " + std::to_string(manifest.step));
+        if (auto late = why_late(candidate, manifest, starts)) {
+            line["problems"] = json_of({std::move(*late)});
+            return line;
+        }
         const FilesHere files = files_here(storage, directory / candidate.name, manifest);
         line.update({{"hash", hash64(text.data(), text.size())},
                      {"count", manifest.files.size()},
@@ -102,9 +107,10 @@ nlohmann::json described(Storage& storage, const fs::path& directory, const Cand
 std::string what_is_here(Storage& storage, const fs::path& directory,
                          std::optional<std::int64_t> step) {
     nlohmann::json all = nlohmann::json::array();
-    for (const Candidate& candidate : list_candidates(storage, directory))
+    const Listing listing = list_with_starts(storage, directory);
+    for (const Candidate& candidate : listing.candidates)
         if (!step || candidate.step == *step)
-            all.push_back(described(storage, directory, candidate));
+            all.push_back(described(storage, directory, candidate, listing.starts));
     return json_text(all);
 }
 

@@ -17,6 +17,7 @@ ErrorCode code_of(Unusable why) {
         case Unusable::unsupported:
             return ErrorCode::unsupported;
         case Unusable::unpublished:
+        case Unusable::late:
         case Unusable::damaged:
             break;
     }
@@ -76,6 +77,8 @@ std::string_view name_of(Unusable why) noexcept {
     switch (why) {
         case Unusable::unpublished:
             return "unpublished";
+        case Unusable::late:
+            return "late";
         case Unusable::damaged:
             return "damaged";
         case Unusable::unsupported:
@@ -97,8 +100,7 @@ Choice choose_checkpoint(std::span<const Search> places, bool pass_over_unusable
     std::stable_sort(passed.begin(), passed.end(),
                      [](const auto& a, const auto& b) { return a.step > b.step; });
     for (const UnusableCheckpoint& one : passed)
-        if (newest ? is_unknown(one.why) && one.step > newest->found->step
-                   : one.why != Unusable::unpublished)
+        if (newest ? is_unknown(one.why) && one.step > newest->found->step : !is_nothing(one.why))
             stopping.push_back(one);
     if (!stopping.empty() && !pass_over_unusable) {
         if (newest)

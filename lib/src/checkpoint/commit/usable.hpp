@@ -18,6 +18,7 @@ namespace autolaunch {
 /// Why a checkpoint that is there cannot be used.
 enum class Unusable {
     unpublished,  ///< it never had a manifest, so nobody ever counted on it
+    late,         ///< published when a later generation of its run had begun without it
     damaged,      ///< it was read, and is not what was saved, or not by whom it should be
     unsupported,  ///< of another version of the format
     unreadable,   ///< the storage gave an error: nothing is known of it
@@ -27,6 +28,11 @@ std::string_view name_of(Unusable why) noexcept;
 /// Nobody can say that it is worthless: it is neither passed over unasked nor deleted.
 constexpr bool is_unknown(Unusable why) noexcept {
     return why == Unusable::unsupported || why == Unusable::unreadable;
+}
+
+/// Nobody ever counted on it.
+constexpr bool is_nothing(Unusable why) noexcept {
+    return why == Unusable::unpublished || why == Unusable::late;
 }
 
 struct UnusableCheckpoint {
@@ -58,8 +64,8 @@ struct Choice {
 };
 
 /// The newest of all places, of equals that of the first place. Damaged ones are passed over where
-/// there is an older one, and unpublished ones always. Unless `pass_over_unusable`, throws an Error
-/// that lists each with its reason and says what to do
+/// there is an older one, and unpublished and late ones always. Unless `pass_over_unusable`, throws
+/// an Error that lists each with its reason and says what to do
 ///   - where one that is newer than what would be taken is_unknown();
 ///   - where nothing is left but checkpoints that were published once.
 /// `directory` is named in it.

@@ -122,6 +122,11 @@ bool WriterFence::is_of_this_run() const {
     }
 }
 
+bool WriterFence::is_of_others() const {
+    const auto now = read();
+    return now && now->token != mine_.token && now->writer.run_id != mine_.writer.run_id;
+}
+
 bool WriterFence::may_delete(std::string_view unfinished_name) const {
     const auto name = UnfinishedName::parse(unfinished_name);
     return name && (name->epoch < mine_.epoch ||

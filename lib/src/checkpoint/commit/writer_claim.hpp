@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -55,10 +56,14 @@ public:
     /// Whoever wrote here last is of the same run, this generation or an earlier one. False where
     /// nobody knows.
     bool is_of_this_run() const;
+    /// Somebody else's directory, that this writer has not taken over.
+    bool is_of_others() const;
     /// Whether an unfinished directory is ours, or of a writer that lost its claim before.
     bool may_delete(std::string_view unfinished_name) const;
     const WriterIdentity& identity() const noexcept { return mine_.writer; }
     std::string unfinished_name(const std::string& published_name) const;
+    void note_published(const std::string& name) { published_.insert(name); }
+    bool has_published(const std::string& name) const { return published_.contains(name); }
 
 private:
     std::optional<WriterClaim> read() const;
@@ -67,6 +72,7 @@ private:
     std::filesystem::path directory_;
     WriterClaim mine_;
     bool held_ = false;
+    std::set<std::string> published_;
 };
 
 }  // namespace autolaunch

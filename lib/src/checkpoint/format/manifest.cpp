@@ -151,6 +151,8 @@ void parse_head(const JsonReader& reader, Manifest& manifest) {
     manifest.library = reader.field("library").text();
     manifest.step = reader.field("step").count();
     manifest.generation = static_cast<std::uint64_t>(reader.field("generation").count());
+    if (reader.raw().contains("run_id"))
+        manifest.run_id = reader.field("run_id").text();
     if (reader.raw().contains("metric"))
         manifest.metric = reader.field("metric").number();
     if (reader.raw().contains("parent_step"))
@@ -226,6 +228,8 @@ std::string Manifest::to_text() const {
     body += "\"format\":\"" + std::string(kFormat) + "\",\"version\":" + std::to_string(kVersion) +
             ",\"library\":" + json_text(library) + ",\n";
     body += "\"step\":" + std::to_string(step) + ",\"generation\":" + std::to_string(generation);
+    if (!run_id.empty())
+        body += ",\"run_id\":" + json_text(run_id);
     // JSON has no word for what is not finite: such a metric is none.
     if (metric && std::isfinite(*metric))
         body += ",\"metric\":" + json_text(*metric);

@@ -45,10 +45,17 @@ StepRange KnownCheckpoints::left(StepRange range, bool here) const {
     return range;
 }
 
+std::vector<GenerationStart> CheckpointPlace::starts_here() const {
+    const std::filesystem::path& directory = tools_.options.directory;
+    return read_starts(tools_.storage, directory, tools_.storage.list(directory));
+}
+
 Search CheckpointPlace::search_drained(const StepRange& range) {
     const std::string& place = tools_.options.drain.place;
+    const auto starts = starts_here();
     try {
-        Search search = search_newest(tools_.storage, place, range, tools_.keys.authentication());
+        Search search =
+            search_newest(tools_.storage, place, range, tools_.keys.authentication(), starts);
         for (UnusableCheckpoint& one : search.unusable)
             one.name = (std::filesystem::path(place) / one.name).string();
         return search;

@@ -2,6 +2,7 @@
 // Where a job's checkpoints are published and found again: in one directory that all ranks see, or
 // in one of each node, and in the second place that they are copied to.
 #include "checkpoint/checkpoint_keys.hpp"
+#include "checkpoint/commit/generation_start.hpp"
 #include "checkpoint/commit/usable.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/format/read_plan.hpp"
@@ -144,6 +145,8 @@ protected:
     /// nothing newer than this directory, which this very run wrote last, or where that was asked
     /// for (pass_over_unusable).
     Search search_drained(const StepRange& range);
+    /// What fences late checkpoints here, and in the second place as well.
+    std::vector<GenerationStart> starts_here() const;
     /// choose_checkpoint() of the places and of what is known. On rank 0 it is said what is passed
     /// over.
     std::optional<CheckpointInfo> choose(std::vector<Search> places, const KnownCheckpoints& known);
