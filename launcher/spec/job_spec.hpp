@@ -1,4 +1,5 @@
 #pragma once
+#include "base/workspace.hpp"
 #include "causes/cause.hpp"
 #include "spec/rendezvous_spec.hpp"
 
@@ -128,6 +129,7 @@ struct CheckpointSpec {
     std::optional<std::int64_t>
         memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
     std::string restore_from, model_save_format;
+    std::string signing_key;  ///< a file
     std::optional<bool> save_consolidated;
 };
 
@@ -182,7 +184,7 @@ struct RestartSpec {
     HangAfter hang_after;
     /// warn, replace or off: of ranks for which the others wait
     std::string straggler = "warn";
-    bool check_nodes = true;  ///< those that stay, after a failure that may be a machine's
+    bool check_nodes = true;      ///< those that stay, after a failure that may be a machine's
     bool warm_processes = false;  ///< beside each rank one that can take its place
     RestartRules on;
 };
@@ -204,6 +206,20 @@ struct LoggingSpec {
     bool quiet = false;                   ///< no banner
 };
 
+/// How the run directory and checkpoints are made (base/workspace.hpp).
+struct WorkspaceSpec {
+    std::optional<std::uint32_t> mode;  ///< of folders; nothing: 0750 less the umask
+    std::string group;                  ///< by name or number; empty: the process's
+    bool open_parents = false;
+    std::optional<std::uint32_t> group_number;  ///< of `group`, as this node knows it
+    /// The administrator's data_isolation: no folder is more open than that; and where he says so.
+    std::optional<std::uint32_t> most;
+    std::string most_by;
+};
+
+/// As the launcher and its ranks make them: the spec's word, as far as the administrator lets it.
+Workspace workspace_of(const WorkspaceSpec& spec);
+
 /// The whole spec.
 struct JobSpec {
     TrainerSpec trainer;
@@ -214,6 +230,7 @@ struct JobSpec {
     RendezvousSpec rendezvous;
     SlurmSpec slurm;
     CheckpointSpec checkpoint;
+    WorkspaceSpec workspace;
     MonitoringSpec monitoring;
     RestartSpec restart;
     LoggingSpec logging;
