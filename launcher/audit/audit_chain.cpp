@@ -351,18 +351,20 @@ void AuditChain::expire(const OnLine& on_line) {
 
 void AuditChain::append(const std::string& event, Json detail, const std::string& job,
                         const OnLine& on_line) {
-    for (int tries = 3;; --tries) {
+    for (int tries = 4; tries > 0; --tries) {
         if (!is_current())
             open_file();
         const Lock lock(fd_.get(), path());
-        if (tries > 0 && !is_current())
-            continue;
+        if (!is_current())
+            continue;  // another process was faster: the next file is there
         catch_up(on_line);
-        if (tries > 0 && rotate_if_due())
+        if (rotate_if_due())
             continue;
         expire(on_line);
         return write(event, std::move(detail), job, on_line);
     }
+    throw SystemError(EBUSY, "write " + path().string(),
+                      "somebody exchanges that file all the time");
 }
 
 std::vector<fs::path> audit_files(const fs::path& current) {

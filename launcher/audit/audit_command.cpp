@@ -87,14 +87,30 @@ std::vector<fs::path> all_trails(const AuditRequest& request, const AuditSetting
     return files;
 }
 
+// Another user's trail must not write to the terminal of who looks at it: what is no text is shown
+// by its number, C1's controls in UTF-8 (C2 80 to C2 9F) too.
+std::string plain(const std::string& text) {
+    std::string safe;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const bool is_c1 =
+            byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+        if (byte < ' ' || byte == 0x7f || is_c1)
+            safe += fmt::format("\\x{:02x}", byte);
+        else
+            safe += text[i];
+    }
+    return safe;
+}
+
 std::string verdict_text(const TrailVerdict& verdict) {
     std::string text =
-        fmt::format("{}: {}: {} lines in {} file{}, of {} (uid {})\n", verdict.file.string(),
+        fmt::format("{}: {}: {} lines in {} file{}, of {} (uid {})\n", plain(verdict.file.string()),
                     verdict.whole() ? "whole" : "NOT whole", verdict.lines, verdict.files,
-                    verdict.files == 1 ? "" : "s", verdict.user, verdict.uid);
+                    verdict.files == 1 ? "" : "s", plain(verdict.user), verdict.uid);
     const auto add = [&](const char* mark, const std::vector<std::string>& lines) {
         for (std::size_t i = 0; i < std::min(kMostShown, lines.size()); ++i)
-            text += fmt::format("  {} {}\n", mark, lines[i]);
+            text += fmt::format("  {} {}\n", mark, plain(lines[i]));
         if (lines.size() > kMostShown)
             text += fmt::format("  … {} more with --json\n", lines.size() - kMostShown);
     };
@@ -110,7 +126,7 @@ std::string verdict_text(const TrailVerdict& verdict) {
         text += fmt::format(
             "  nothing of it is kept out of its owner's reach: that the chain holds proves nothing "
             "against {} (uid {}), who can write all of it anew\n",
-            verdict.user, verdict.uid);
+            plain(verdict.user), verdict.uid);
     return text;
 }
 
@@ -183,9 +199,9 @@ std::string since_text(const std::string& since) {
 std::string detail_text(const Json& detail) {
     std::string text;
     for (const auto& [key, value] : detail.items())
-        text += ' ' + key + '=' +
+        text += ' ' + plain(key) + '=' +
                 (value.is_string() ? value.dump(-1, ' ', true, Json::error_handler_t::replace)
-                                   : value.dump());
+                                   : value.dump(-1, ' ', true, Json::error_handler_t::replace));
     return text;
 }
 
@@ -204,10 +220,10 @@ AuditOutcome show_trails(const std::vector<fs::path>& files, const AuditRequest&
             if (request.json)
                 outcome.text += text + '\n';
             else
-                outcome.text += fmt::format("{} {} {} {}{}{}\n", line.time.substr(0, 19) + 'Z',
-                                            line.actor.user, line.actor.node, line.event,
-                                            line.job.empty() ? "" : " job=" + line.job,
-                                            detail_text(line.detail));
+                outcome.text += fmt::format(
+                    "{} {} {} {}{}{}\n", line.time.substr(0, 19) + 'Z', plain(line.actor.user),
+                    plain(line.actor.node), plain(line.event),
+                    line.job.empty() ? "" : " job=" + plain(line.job), detail_text(line.detail));
         });
     return outcome;
 }

@@ -41,8 +41,6 @@ void AuditTrail::open() {
     if (chain_)
         return;
     const std::filesystem::path file = path();
-    if (settings_.anchor != kJournald && !settings_.anchor.empty() && !bucket_)
-        bucket_ = std::make_unique<S3Anchor>(settings_.anchor, environment_);
     AuditRetention retention;
     retention.keep_days = settings_.keep_days;
     retention.for_group = !settings_.directory.empty();
@@ -51,6 +49,13 @@ void AuditTrail::open() {
     chain_.emplace(file.parent_path(), file.stem().string(),
                    AuditActor{user_name(::geteuid()), ::geteuid(), host_, 0}, retention);
     journal_.emplace();
+    if (settings_.anchor == kJournald || settings_.anchor.empty() || bucket_)
+        return;
+    try {
+        bucket_ = std::make_unique<S3Anchor>(settings_.anchor, environment_);
+    } catch (const Error& error) {
+        lose(std::string("its head cannot be anchored: ") + error.what());
+    }
 }
 
 void AuditTrail::tell_once(const std::string& text) {

@@ -68,7 +68,9 @@ Journal::Journal(std::string socket) : path_(std::move(socket)) {
     }
     std::copy(path_.begin(), path_.end(), address.sun_path);
     if (path_ == kJournalSocket && !is_roots(path_)) {
-        why_ = told(path_, errno == 0 ? ENOENT : errno);
+        struct stat facts {};
+        why_ = ::lstat(path_.c_str(), &facts) == 0 ? path_ + " is no socket of root's"
+                                                   : told(path_, errno);
         return;
     }
     UniqueFd made(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
