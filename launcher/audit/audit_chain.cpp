@@ -83,7 +83,11 @@ std::optional<std::uint64_t> seq_of_file(const std::string& file, const std::str
 std::vector<std::pair<std::uint64_t, fs::path>> older_files(const fs::path& folder,
                                                             const std::string& name) {
     std::vector<std::pair<std::uint64_t, fs::path>> found;
-    for (const fs::path& file : list_folder(folder))
+    std::error_code error;
+    const auto all = list_folder(folder, error, name);
+    if (error && error != std::errc::no_such_file_or_directory)
+        throw SystemError(error.value(), "list " + folder.string());
+    for (const fs::path& file : all)
         if (const auto seq = seq_of_file(file.filename().string(), name))
             found.emplace_back(*seq, file);
     std::sort(found.begin(), found.end());
@@ -163,7 +167,7 @@ OwnedFolder make_audit_folder(const fs::path& path, const Workspace& made) {
     for (fs::path folder = path; !folder.empty() && !fs::is_directory(folder, unknown);
          folder = folder.parent_path())
         missing.push_back(folder);
-    refuse_open_parents(path, {});
+    refuse_open_parents(path / "trail", {});
     for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder)
         make_one_folder(*folder, made);
     return OwnedFolder::open(path);

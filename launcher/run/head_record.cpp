@@ -35,8 +35,16 @@ constexpr char kDoor[] = "door";
 std::string read_own(const fs::path& file) {
     if (::geteuid() == 0)
         return read_at_most(file, kLargestRecord);
-    const auto text = OwnedFolder::open(file.parent_path()).read(file.filename(), kLargestRecord);
-    return text.value_or(std::string());
+    try {
+        return OwnedFolder::open(file.parent_path())
+            .read(file.filename(), kLargestRecord)
+            .value_or(std::string());
+    } catch (const SystemError&) {
+        throw;
+    } catch (const Error& error) {
+        throw ExitError(exit_code::kNoInput, error.code(), error.what(),
+                        "name a run directory of your own");
+    }
 }
 
 HeadRecord parse(const fs::path& file) {

@@ -7,13 +7,11 @@
 for_all_users
 cp "$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample" "$work/programs/" # it may be linked with the build's libraries
 unset XDG_RUNTIME_DIR
-as() { # USER:GROUPS COMMAND...
-    setpriv --reuid "${1%%:*}" --regid "${1%%:*}" $([ "$1" = "${1#*:}" ] && echo --clear-groups || echo --groups "${1#*:}") \
-        env HOME=/ PATH="$PATH" "${@:2}"
-}
-amy() { as 2001:3001 "$@"; }
-ben() { as 2002 "$@"; }
-cal() { as 2003:3001 "$@"; }
+for user in "amy 2001 --groups=3001" "ben 2002 --clear-groups" "cal 2003 --groups=3001"; do
+    read -r name uid groups <<<"$user"
+    printf '#!/bin/sh\nexec setpriv --reuid %s --regid %s %s env HOME=/ "$@"\n' "$uid" "$uid" "$groups" >"programs/$name"
+    chmod 755 "programs/$name"
+done
 denied() { # WHAT COMMAND...
     ! "${@:2}" >denied.log 2>&1 </dev/null || failed "ben may: $1: $(cat denied.log)"
 }
@@ -71,7 +69,7 @@ mkdir -m 755 "$work/open" && chmod 777 "$work/open"
 says 73 "everybody may write to the folder $work/open (mode 0777), and replace what is below it" \
     amy "$AUTOLAUNCH" --log-dir "$work/open/run" "$misbehave" exit:0
 [ ! -e "$work/open/run" ] || failed "a run directory was made below it"
-says 0 "done" amy "$AUTOLAUNCH" --log-dir "$work/open/run" -c <(echo "trainer: {command: [$misbehave, exit:0]}") workspace.open_parents=true
+says 0 "done" amy "$AUTOLAUNCH" --log-dir "$work/open/run" -c "$work/spec.yaml" workspace.mode=0750 workspace.open_parents=true
 mkdir -m 700 "$work/closed" && mkdir "$work/closed/open" && chmod 777 "$work/closed/open"
 says 0 "done" "$AUTOLAUNCH" --log-dir "$work/closed/open/run" "$misbehave" exit:0
 ben mkdir taken && says 73 "belongs to another user (uid 2002)" amy "$AUTOLAUNCH" --log-dir taken "$misbehave" exit:0
@@ -111,12 +109,12 @@ PY
     grep -qx '[1-9][0-9]*' reply.log && failed "ben is answered at $name"
 done <abstract.log
 # A record of his that says it is her job: she does not go by it.
-ben mkdir -p runs/false && ben cp /dev/stdin runs/false/head.json <<'JSON'
+ben mkdir -p runs/false && ben sh -c 'cat >runs/false/head.json' <<'JSON'
 {"version":1,"run_id":"amys","hostname":"x","door":"/nowhere","identity":"amys","hosts":["127.0.0.1"],"ports":[9],"shared_directory":"/","secret_file":"/etc/passwd"}
 JSON
 ben chmod 777 runs && ben chmod 644 runs/false/head.json
 says 66 "amys is no run directory" amy "$AUTOLAUNCH" attach amys
-says 69 "belongs to another user" amy "$AUTOLAUNCH" attach runs/false
+says 66 "belongs to another user" amy "$AUTOLAUNCH" attach runs/false
 amy touch live/over
 wait $agent || failed "amy's run ended with $?: $(cat live.log)"
 # A pipe that nobody writes to, where the history of restarts is looked for.

@@ -170,7 +170,7 @@ void refuse_open_parents(const fs::path& path, const Workspace& workspace) {
     std::error_code error;
     const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
     if (!error)
-        look_through(whole);
+        look_through(whole.parent_path());
 }
 
 }  // namespace autolaunch

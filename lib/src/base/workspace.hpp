@@ -53,8 +53,8 @@ AUTOLAUNCH_API void finish_file(int fd, const std::filesystem::path& path, mode_
                                 const Workspace& workspace);
 
 /// Refuses a path that leads through a folder where everybody may rename or remove what is not his
-/// own: one that the world may write to, without the sticky bit, and that it can reach. `path` need
-/// not be there. Nothing where Workspace::open_parents allows it.
+/// own: one that the world may write to, without the sticky bit, and that it can reach. `path`
+/// itself is not looked at, and need not be there. Nothing where Workspace::open_parents allows it.
 AUTOLAUNCH_API void refuse_open_parents(const std::filesystem::path& path,
                                         const Workspace& workspace);
 

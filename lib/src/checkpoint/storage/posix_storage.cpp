@@ -45,7 +45,7 @@ public:
     }
 
     void create_directories(const fs::path& path) override {
-        refuse_open_parents(path, made_);
+        refuse_open_parents(path / kInIt, made_);
         make_missing(path);
     }
 
@@ -112,6 +112,8 @@ private:
             if (!entry.filename().string().starts_with(kOpenOnNfs))
                 fs::remove_all(entry, ignored);
     }
+
+    static constexpr char kInIt[] = "step";  // whatever is made there
 
     LargeFileOptions options_;
     Workspace made_;
