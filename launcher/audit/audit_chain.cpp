@@ -19,8 +19,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 

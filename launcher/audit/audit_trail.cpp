@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 #include <utility>
 
 namespace autolaunch::launcher {

@@ -3,6 +3,7 @@
 #include "audit/verify_trail.hpp"
 #include "base/environment.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

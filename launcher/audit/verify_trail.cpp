@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <map>
 #include <string_view>
 #include <utility>
 

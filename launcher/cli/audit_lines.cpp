@@ -12,8 +12,11 @@
 #include <nlohmann/json.hpp>
 
 #include <csignal>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <variant>
 
 namespace autolaunch::launcher {
 

@@ -207,8 +207,10 @@ int code_by_witness(const JobWitness& witness, const LaunchPlan& plan, int exit_
         return exit_code;
     std::string why;
     const int counts = witness.ends(plan, exit_code, why);
-    if (!why.empty())
+    if (!why.empty()) {
         console.write_message(why);
+        console.flush(Deadline::after(kFlushTimeout));
+    }
     return counts;
 }
 

@@ -68,7 +68,7 @@ says 64 "yesterday is no time" "$AUTOLAUNCH" audit show --since yesterday
     failed "sha256sum of line 2 is not what line 3 has"
 ben cat "$(trail_of 2001)" >/dev/null 2>&1 && failed "ben reads amy's trail"
 ben mv "$log/2001" "$log/taken" 2>/dev/null && failed "ben moves amy's trails"
-ben mkdir "$log/2003" && ben chmod 777 "$log/2003"
+ben mkdir -m 755 "$log/2003"
 says 0 "belongs to another user (uid 2002), who could replace what is written into it; the trail misses what is not written" \
     setpriv --reuid 2003 --regid 3001 --groups 3001 env HOME=/nowhere "$AUTOLAUNCH" -c job.yaml --log-dir "$work/runs/stranger"
 rm -rf "$log/2003"

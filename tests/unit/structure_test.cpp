@@ -321,6 +321,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/stopping/save_times.cpp", "nests_at_most"},
     {"lib/src/checkpoint/checkpoint_engine.cpp", "only accepted"},
     {"lib/src/checkpoint/commit/info_text.hpp", "parse_of_rank"},
+    {"lib/src/checkpoint/commit/lineage.cpp", "nests_at_most"},
     {"lib/src/checkpoint/format/json.hpp", "nests_at_most"},
     {"lib/src/checkpoint/memory/contents.cpp", "ShallowOnly"},
     {"lib/src/checkpoint/memory/memory_copies.cpp", "only accepted"},
