@@ -123,7 +123,7 @@ std::string verdict_text(const TrailVerdict& verdict) {
             "  {} of {} lines are the ones that are kept elsewhere, through number {} of {}\n",
             std::min(verdict.anchored, verdict.lines), verdict.lines, *verdict.anchored_through,
             verdict.head->seq);
-    else
+    else if (verdict.head)
         text += fmt::format(
             "  nothing of it is kept out of its owner's reach: that the chain holds proves nothing "
             "against {} (uid {}), who can write all of it anew\n",
@@ -156,14 +156,10 @@ AuditOutcome verify_trails(const std::vector<fs::path>& files, const AuditReques
     AuditOutcome outcome;
     Json json = Json::array();
     for (const fs::path& file : files) {
-        std::map<std::uint64_t, std::string> digests;
-        TrailVerdict verdict =
-            verify_files(file, [&](const AuditLine& line, const std::string& text) {
-                digests.emplace(line.seq, audit_digest(text));
-            });
+        TrailVerdict verdict = verify_files(file);
         const AnchoredHeads heads =
             read_anchors(verdict.chain, settings, environment, verdict.anchors);
-        compare_with_anchors(verdict, digests, heads);
+        compare_with_anchors(verdict, heads);
         if (!verdict.whole())
             outcome.exit_code = exit_code::kFindings;
         outcome.text += verdict_text(verdict);
@@ -234,9 +230,12 @@ AuditOutcome show_trails(const std::vector<fs::path>& files, const AuditRequest&
 AuditOutcome run_audit_command(const AuditRequest& request, const AuditSettings& settings,
                                const Environment& environment, const std::string& host) {
     const auto files = all_trails(request, settings, environment, host);
-    return request.action == AuditAction::show
-               ? show_trails(files, request)
-               : verify_trails(files, request, settings, environment);
+    if (request.action == AuditAction::show)
+        return show_trails(files, request);
+    AuditSettings compared = settings;
+    if (!request.anchor.empty())
+        compared.anchor = request.anchor;
+    return verify_trails(files, request, compared, environment);
 }
 
 }  // namespace autolaunch::launcher

@@ -15,6 +15,7 @@ struct AuditRequest {
     /// Files, run directories, or folders of trails; none: all that the settings lead to.
     std::vector<std::string> paths;
     std::string job, user, kind, since;  ///< show's; empty: all
+    std::string anchor;                  ///< verify's, in place of the settings'
     bool json = false;
 };
 

@@ -93,7 +93,6 @@ public:
     void take(const std::string& text, bool whole);
     void end();
 
-    std::map<std::uint64_t, std::string> digests;
     std::function<void(const AuditLine&, const std::string&)> on_line;
 
 private:
@@ -110,7 +109,7 @@ private:
     void check_order(const AuditLine& line);
     void check_clock(const AuditLine& line);
     void check_actor(const AuditLine& line);
-    void settle_torn(const AuditLine* next);
+    void settle_torn(const AuditLine* next, bool at_end = false);
 
     TrailVerdict& verdict_;
     std::string file_;
@@ -124,7 +123,7 @@ private:
         expired_;  ///< digests of last lines of files that are gone
 };
 
-void Walk::settle_torn(const AuditLine* next) {
+void Walk::settle_torn(const AuditLine* next, bool at_end) {
     if (torn_.empty())
         return;
     const bool is_told = next != nullptr && next->event == audit_kind::kRecovered &&
@@ -136,7 +135,8 @@ void Walk::settle_torn(const AuditLine* next) {
                ": the last line is not whole: a process died while it wrote it, or is "
                "writing it");
     else
-        problem(torn_ + " is no line of a trail, and the next one does not tell of it");
+        problem(torn_ + " is no line of a trail" +
+                (at_end ? "" : ", and the next one does not tell of it"));
     torn_.clear();
 }
 
@@ -208,7 +208,7 @@ void Walk::take(const std::string& text, bool whole) {
         expired_[number_in(line->detail, "last").value_or(0)] =
             line->detail.at("sha256").get<std::string>();
     digest_ = audit_digest(text);
-    if (!digests.emplace(line->seq, digest_).second)
+    if (!verdict_.digests.emplace(line->seq, digest_).second)
         problem(fmt::format("{}: number {} is there twice", here(), line->seq));
     before_ = *line;
     if (on_line)
@@ -218,7 +218,7 @@ void Walk::take(const std::string& text, bool whole) {
 // Where the first file is not the first of the trail, a later line must tell what became of those
 // before it.
 void Walk::end() {
-    settle_torn(nullptr);
+    settle_torn(nullptr, true);
     if (!first_) {
         problem(verdict_.file.string() + " has no line of a trail");
         return;
@@ -263,13 +263,12 @@ TrailVerdict verify_files(
     }
     walk.end();
     if (heads != nullptr)
-        compare_with_anchors(verdict, walk.digests, *heads);
+        compare_with_anchors(verdict, *heads);
     return verdict;
 }
 
-void compare_with_anchors(TrailVerdict& verdict,
-                          const std::map<std::uint64_t, std::string>& digests,
-                          const AnchoredHeads& heads) {
+void compare_with_anchors(TrailVerdict& verdict, const AnchoredHeads& heads) {
+    const auto& digests = verdict.digests;
     for (auto at = heads.begin(); at != heads.end(); ++at) {
         const auto& [seq, anchor] = *at;
         if (anchor.uid && *anchor.uid != verdict.uid) {

@@ -30,6 +30,7 @@ struct TrailVerdict {
     std::uint32_t uid = 0;
     std::string user;
     std::optional<AuditHead> head;
+    std::map<std::uint64_t, std::string> digests;  ///< of its lines, by number
     std::vector<std::string> problems;  ///< that prove that somebody has changed it, or lost it
     std::vector<std::string> remarks;   ///< that need not: a torn line, a clock that went back
     std::size_t anchored = 0;           ///< lines whose head is kept elsewhere, and is the same
@@ -45,9 +46,7 @@ TrailVerdict verify_files(
     const std::function<void(const AuditLine&, const std::string& text)>& on_line = {},
     const AnchoredHeads* heads = nullptr);
 
-/// Compares what the trail's lines are with what is kept elsewhere: `digests` by number.
-void compare_with_anchors(TrailVerdict& verdict,
-                          const std::map<std::uint64_t, std::string>& digests,
-                          const AnchoredHeads& heads);
+/// Compares what the trail's lines are with what is kept elsewhere.
+void compare_with_anchors(TrailVerdict& verdict, const AnchoredHeads& heads);
 
 }  // namespace autolaunch::launcher

@@ -179,7 +179,7 @@ Words words_of(Command command) {
                 "Checks audit trails, and shows what they say: that every line follows the one "
                 "before, that none is missing,\nand that they are the lines whose heads journald "
                 "or a bucket keep. docs/audit.md.",
-                "autolaunch audit verify [FILE|RUN|FOLDER ...] [--json]\n"
+                "autolaunch audit verify [FILE|RUN|FOLDER ...] [--anchor URL] [--json]\n"
                 "       autolaunch audit show [FILE|RUN|FOLDER ...] [--job ID] [--user NAME] "
                 "[--kind "
                 "WORD] [--since TIME] [--json]",
@@ -603,6 +603,11 @@ void OptionParser::add_call_options() {
 
 void OptionParser::add_audit_options() {
     flag("--json", json_, "verify: as JSON; show: the lines as they are (docs/audit.md)")
+        .group("General");
+    option("--anchor", audit_.anchor,
+           "verify: compare with the heads there, s3://bucket/prefix; without it as the "
+           "administrator's file says")
+        .type_name("URL")
         .group("General");
     option("--job", audit_.job, "Lines of this job").type_name("ID").group("General");
     option("--user", audit_.user, "Lines of this user, by name or number")

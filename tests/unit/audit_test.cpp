@@ -111,27 +111,27 @@ TEST_CASE("words of events_to_log") {
 }
 
 TEST_CASE("what others keep of a trail is compared with it") {
-    const std::map<std::uint64_t, std::string> digests = {{0, "a"}, {1, "b"}, {2, "c"}};
     TrailVerdict verdict;
+    verdict.digests = {{0, "a"}, {1, "b"}, {2, "c"}};
     verdict.uid = 2001;
     SUBCASE("the same") {
-        compare_with_anchors(verdict, digests,
+        compare_with_anchors(verdict,
                              {{0, {"a", "journald", 2001U, ""}}, {2, {"c", "s3", {}, ""}}});
         CHECK(verdict.whole());
         CHECK(verdict.anchored == 2);
         CHECK(verdict.anchored_through == 2U);
     }
     SUBCASE("another line") {
-        compare_with_anchors(verdict, digests, {{1, {"x", "journald", 2001U, ""}}});
+        compare_with_anchors(verdict, {{1, {"x", "journald", 2001U, ""}}});
         CHECK(verdict.problems.size() == 1);
     }
     SUBCASE("cut off") {
-        compare_with_anchors(verdict, digests, {{3, {"d", "journald", 2001U, ""}}});
+        compare_with_anchors(verdict, {{3, {"d", "journald", 2001U, ""}}});
         REQUIRE(verdict.problems.size() == 1);
         CHECK(verdict.problems[0].find("cut off") != std::string::npos);
     }
     SUBCASE("another user's word") {
-        compare_with_anchors(verdict, digests, {{1, {"x", "journald", 2002U, ""}}});
+        compare_with_anchors(verdict, {{1, {"x", "journald", 2002U, ""}}});
         CHECK(verdict.whole());
         CHECK(verdict.remarks.size() == 1);
         CHECK(verdict.anchored == 0);
