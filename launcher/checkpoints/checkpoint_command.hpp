@@ -22,6 +22,8 @@ enum class CheckpointAction {
 struct CheckpointKeys {
     std::string identity_file, identity_command;
     std::string authentication_key_file, authentication_key_command;
+    std::string signing_key_file;         ///< reshard, convert: what is made is signed with it
+    std::string public_key_file;          ///< verify: whose signature it must have
     std::vector<std::string> recipients;  ///< reshard, convert: what is made is encrypted for these
 };
 
@@ -44,6 +46,7 @@ struct CheckpointRequest {
     std::string python = "python3";    ///< convert: for PyTorch's own checkpoints
     CheckpointKeys keys;
     bool trust_source = false;  ///< reshard: it needs no MAC, though what is made gets one
+    bool signing = false;       ///< keygen: a pair that signs and verifies
     bool plain = false;         ///< reshard: of an encrypted one, not encrypted
 };
 

@@ -58,6 +58,7 @@ Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifes
     manifest.parent_step = described_as.parent_step;
     manifest.saved_unix_ms = described_as.saved_unix_ms;
     manifest.extra = described_as.extra;
+    manifest.lineage = described_as.lineage;
     manifest.require_complete();
     return manifest;
 }
@@ -70,12 +71,16 @@ fs::path write_checkpoint(Storage& storage, const fs::path& directory, const Man
     require_free(published);
     // Its name ends as unfinished ones do, so a job's next save there clears what a crash left.
     const AuthenticationKeys keys = AuthenticationKeys::find(as.encryption);
+    const crypto::SigningKey signer =
+        as.encryption.signing_key_file.empty()
+            ? crypto::SigningKey()
+            : crypto::SigningKey::read(as.encryption.signing_key_file);
     const fs::path unfinished =
         directory / (checkpoint_name(described_as.step) + ".made-" + random_hex(8) + ".tmp");
     storage.create_directories(unfinished);
     try {
         const Manifest manifest = write_ranks(storage, unfinished, described_as, as, fill);
-        write_whole(storage, unfinished / kManifestName, keys.to_text(manifest));
+        write_whole(storage, unfinished / kManifestName, keys.to_text(manifest, signer));
         storage.sync_directory(unfinished);
         read_manifest(storage, unfinished, keys);
     } catch (const Error&) {

@@ -1,3 +1,4 @@
+#include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/storage/storage.hpp"
 #include "checkpoints/byte_progress.hpp"
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <optional>
 #include <unordered_map>
 
 namespace autolaunch::launcher {
@@ -84,7 +86,9 @@ CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request) {
         left_out = convert_with_torch(request.python, source, temporary.path());
     const auto tensors =
         tensors_in(kind == SourceKind::torch_checkpoint ? temporary.path() : source);
-    const Manifest manifest = described(tensors, request.step.value_or(0));
+    Manifest manifest = described(tensors, request.step.value_or(0));
+    manifest.lineage = lineage_text("convert", std::nullopt, signer_of(encryption_of(request)),
+                                    absolute_path(source).string());
     std::uint64_t bytes = 0;
     for (const auto& tensor : manifest.tensors)
         bytes += bytes_of(tensor);

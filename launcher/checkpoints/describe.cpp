@@ -112,6 +112,17 @@ ordered_json tensor_json(const TensorIndex& all, const Manifest::Tensor& tensor)
             {"pieces", tensor.pieces.size()}};
 }
 
+std::string text_in(const ordered_json& json, const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+ordered_json lineage_json(const Manifest& manifest) {
+    return manifest.lineage.empty() || !is_lineage(manifest.lineage)
+               ? ordered_json()
+               : ordered_json::parse(manifest.lineage, nullptr, false);
+}
+
 std::string show_json(const OpenCheckpoint& open,
                       const std::vector<const Manifest::Tensor*>& tensors) {
     ordered_json json = {{"path", open.path.string()}};
@@ -120,6 +131,7 @@ std::string show_json(const OpenCheckpoint& open,
     for (const auto& dimension : open.manifest.mesh)
         json["mesh"].push_back({dimension.name, dimension.size});
     json["extra"] = open.manifest.extra;
+    json["lineage"] = lineage_json(open.manifest);
     json["files"] = ordered_json::array();
     for (const auto& file : open.manifest.files)
         json["files"].push_back({{"name", file.name}, {"rank", file.rank}, {"bytes", file.bytes}});
@@ -128,6 +140,37 @@ std::string show_json(const OpenCheckpoint& open,
     for (const auto* tensor : tensors)
         json["tensors"].push_back(tensor_json(all, *tensor));
     return json_lines(json);
+}
+
+// A line for each thing that is known.
+std::string lineage_lines(const Manifest& manifest) {
+    const ordered_json lineage = lineage_json(manifest);
+    if (!lineage.is_object())
+        return fmt::format("  {:<11}no lineage: an older version has saved it\n", "lineage");
+    const std::string program = text_in(lineage, "program"), source = text_in(lineage, "source");
+    std::string text = fmt::format(
+        "  {:<11}{} by {} on {}{}\n", "lineage", shown(text_in(lineage, "made_by")),
+        shown(text_in(lineage, "user")), shown(text_in(lineage, "host")),
+        text_in(lineage, "job").empty() ? "" : ", job " + shown(text_in(lineage, "job")));
+    const auto add = [&text](const std::string& what, const std::string& digest) {
+        text += fmt::format("  {:<11}{}{}\n", "", shown(what),
+                            digest.empty() ? "" : ", SHA-256 " + shown(digest));
+    };
+    if (!program.empty())
+        add("program " + program, text_in(lineage, "program_sha256"));
+    if (!text_in(lineage, "spec_digest").empty())
+        add("spec " + text_in(lineage, "spec_digest"), "");
+    if (!text_in(lineage, "data_sha256").empty())
+        add("data, the spec's dataloader", text_in(lineage, "data_sha256"));
+    if (!source.empty())
+        add("from " + source, text_in(lineage, "source_sha256"));
+    if (const auto parent = parent_of_lineage(manifest.lineage))
+        add(fmt::format("after step {}{}", parent->step,
+                        parent->path.empty() ? "" : " of " + parent->path),
+            parent->manifest_sha256);
+    if (!text_in(lineage, "signed_by").empty())
+        add("signed with the Ed25519 key " + text_in(lineage, "signed_by"), "");
+    return text;
 }
 
 std::string show_text(const OpenCheckpoint& open,
@@ -150,6 +193,7 @@ std::string show_text(const OpenCheckpoint& open,
         text += fmt::format("  {:<11}with age; plain `age -d` opens its files\n", "encrypted");
     if (open.check == BlockCheck::tampering)
         text += fmt::format("  {:<11}its MAC is that of the authentication key\n", "authentic");
+    text += lineage_lines(manifest);
     text += counts_by_role(manifest, tensors);
     if (manifest.extra != "{}")
         text += fmt::format("  {:<11}{}\n", "extra", shown(manifest.extra));

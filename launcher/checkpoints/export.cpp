@@ -79,7 +79,9 @@ void write_file(const OpenCheckpoint& open, const ExportFile& file, ByteProgress
     std::vector<safetensors::Entry> entries;
     for (const WantedTensor& tensor : file.tensors)
         entries.push_back({tensor.stored->name, tensor.type, tensor.stored->shape, 0, 0});
-    const std::string header = safetensors::encode_header(entries, {{"format", "pt"}});
+    const std::string header = safetensors::encode_header(
+        entries,
+        {{"format", "pt"}, {"autolaunch_lineage", lineage_text("export", as_parent(open))}});
     fs::path temporary = file.path;
     temporary += ".tmp";
     try {

@@ -88,7 +88,26 @@ EncryptionOptions encryption_of(const CheckpointRequest& request) {
     encryption.identity_command = keys.identity_command;
     encryption.authentication_key_file = keys.authentication_key_file;
     encryption.authentication_key_command = keys.authentication_key_command;
+    encryption.signing_key_file = keys.signing_key_file;
     return encryption;
+}
+
+std::string manifest_text(const OpenCheckpoint& open) {
+    return read_whole(*open.storage, open.path / kManifestName, kMaxManifestBytes);
+}
+
+LineageParent as_parent(const OpenCheckpoint& open) {
+    return {
+        .step = open.manifest.step,
+        .manifest_sha256 = sha256_text(manifest_text(open)),
+        .path = is_in_bucket(open.path) ? open.path.string() : absolute_path(open.path).string(),
+        .lineage = open.manifest.lineage};
+}
+
+std::string signer_of(const EncryptionOptions& encryption) {
+    return encryption.signing_key_file.empty()
+               ? std::string()
+               : crypto::SigningKey::read(encryption.signing_key_file).public_text();
 }
 
 bool is_encrypted(const Manifest& manifest) {

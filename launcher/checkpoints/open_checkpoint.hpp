@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoint/commit/authentication.hpp"
+#include "checkpoint/commit/lineage.hpp"
 #include "checkpoint/format/tensor_index.hpp"
 #include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/storage/storage.hpp"
@@ -40,6 +41,13 @@ OpenCheckpoint open_checkpoint(const std::filesystem::path& path,
 /// The same, to read what it holds. Throws Error{invalid_argument} where it is encrypted and there
 /// is no identity.
 OpenCheckpoint open_to_read(const std::filesystem::path& path, const EncryptionOptions& encryption);
+
+/// As it stands there.
+std::string manifest_text(const OpenCheckpoint& open);
+/// For the lineage of what is made of it.
+LineageParent as_parent(const OpenCheckpoint& open);
+/// The public key of who signs what is made; empty: nobody.
+std::string signer_of(const EncryptionOptions& encryption);
 
 /// There is a checkpoint at `path` or in it, whole or not.
 bool has_checkpoint(const std::filesystem::path& path);

@@ -41,6 +41,7 @@ CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request) {
     const OpenCheckpoint open = open_to_read(request.paths.at(0), to_read_with(request));
     require_readers(open, request);
     Manifest wanted = open.manifest;
+    wanted.lineage = lineage_text("reshard", as_parent(open), signer_of(encryption_of(request)));
     std::uint64_t bytes = 0;
     for (auto& tensor : wanted.tensors) {
         tensor.type = wanted_type(tensor.type, request.dtype);

@@ -1,8 +1,11 @@
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 #include "checkpoint/age/encryption_keys.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "checkpoint/load/block_reader.hpp"
 #include "checkpoint/load/decrypting_reader.hpp"
+#include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
@@ -35,6 +38,8 @@ struct Verdict {
     std::size_t sealed_files = 0;  // encrypted, and there was no key to open them
     std::uint64_t bytes = 0;
     std::chrono::milliseconds elapsed{0};
+    std::string lineage;    // what was found of it, in words
+    std::string signature;  // the same
 };
 
 std::vector<std::size_t> numbers_to(std::size_t count) {
@@ -170,11 +175,67 @@ void verify_file(const OpenCheckpoint& open, std::size_t file_index, std::span<c
         verify_blocks(open, file_index, progress, verdict.damages);
 }
 
+// The parent that it names, where it lies beside it. Another one may be there by right: its step
+// was saved again.
+std::string look_at_lineage(const OpenCheckpoint& open) {
+    if (open.manifest.lineage.empty())
+        return "no lineage";
+    const auto parent = parent_of_lineage(open.manifest.lineage);
+    if (!parent)
+        return "the first of its lineage";
+    const std::filesystem::path path = parent->path.empty()
+                                           ? open.path.parent_path() / checkpoint_name(parent->step)
+                                           : std::filesystem::path(parent->path);
+    const std::string name = fmt::format("after step {}", parent->step);
+    if (parent->manifest_sha256.empty())
+        return name + ", of which no digest is known";
+    try {
+        const auto storage = make_routed_storage();
+        const std::string digest =
+            sha256_text(read_whole(*storage, path / kManifestName, kMaxManifestBytes));
+        if (digest.empty())
+            return name + "; without libcrypto it is not compared";
+        return digest == parent->manifest_sha256 ? name + ", which is there and is that one"
+                                                 : name + "; what is there now is another one";
+    } catch (const Error&) {
+        return name + ", which is not there any more";
+    }
+}
+
+// `file`: whose signature is wanted; empty: only whether it has that of the key that it names.
+std::string look_at_signature(const OpenCheckpoint& open, const std::string& file,
+                              std::vector<std::string>& damages) {
+    constexpr std::size_t kLongestKey = 1 << 16;
+    const std::string named = signer_of_lineage(open.manifest.lineage);
+    if (file.empty() && named.empty())
+        return {};
+    const crypto::Point key = file.empty()
+                                  ? crypto::parse_public_key(named, "the manifest's signed_by")
+                                  : crypto::parse_public_key(read_at_most(file, kLongestKey), file);
+    const std::string place = (open.path / kManifestName).string();
+    switch (signature_of(manifest_text(open), key)) {
+        case Signed::no:
+            damages.push_back(place + (named.empty() ? " has no signature"
+                                                     : " says that it is signed, and is not"));
+            return {};
+        case Signed::otherwise:
+            damages.push_back(place + " does not have the signature of the key " +
+                              (file.empty() ? named : file));
+            return {};
+        case Signed::by_key:
+            break;
+    }
+    return file.empty() ? "signed with a key that it names itself; --public-key FILE says whether "
+                          "it is the right one"
+                        : "signed with the key of " + file;
+}
+
 bool has_identity(const EncryptionOptions& encryption) {
     return !encryption.identity_file.empty() || !encryption.identity_command.empty();
 }
 
-Verdict verify(const std::string& path, const EncryptionOptions& encryption) {
+Verdict verify(const std::string& path, const EncryptionOptions& encryption,
+               const std::string& public_key) {
     Verdict verdict;
     verdict.path = path;
     require_directory(path);
@@ -183,6 +244,10 @@ Verdict verify(const std::string& path, const EncryptionOptions& encryption) {
         if (is_encrypted(open.manifest) && has_identity(encryption))
             open.identities = find_identities(encryption);
         verdict.damages = open.skipped;
+        verdict.lineage = look_at_lineage(open);
+        verdict.signature = look_at_signature(open, public_key, verdict.damages);
+        if (!verdict.signature.empty())
+            open.check = BlockCheck::tampering;
         verdict.path = open.path.string();
         verdict.files = open.manifest.files.size();
         verdict.bytes = file_bytes_of(open.manifest);
@@ -204,10 +269,15 @@ Verdict verify(const std::string& path, const EncryptionOptions& encryption) {
 
 std::string verdict_text(const Verdict& verdict) {
     if (verdict.damages.empty())
-        return fmt::format(
-            "{}: whole: {} files, {} in {}{}\n", shown(verdict.path), verdict.files,
-            format_bytes(verdict.bytes), format_duration(verdict.elapsed),
-            verdict.sealed_files > 0 ? "; encrypted, not opened: --identity FILE does" : "");
+        return fmt::format("{}: whole: {} files, {} in {}{}\n", shown(verdict.path), verdict.files,
+                           format_bytes(verdict.bytes), format_duration(verdict.elapsed),
+                           verdict.sealed_files > 0
+                               ? "; encrypted, not opened: --identity FILE does"
+                               : "") +
+               fmt::format("  lineage: {}\n", shown(verdict.lineage)) +
+               (verdict.signature.empty()
+                    ? ""
+                    : fmt::format("  signature: {}\n", shown(verdict.signature)));
     std::string text =
         fmt::format("{}: damaged in {} places\n", shown(verdict.path), verdict.damages.size());
     for (std::size_t i = 0; i < std::min(kMaxShown, verdict.damages.size()); ++i)
@@ -223,7 +293,7 @@ CheckpointOutcome verify_checkpoints(const CheckpointRequest& request) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     CheckpointOutcome outcome;
     for (const std::string& path : request.paths) {
-        const Verdict verdict = verify(path, encryption_of(request));
+        const Verdict verdict = verify(path, encryption_of(request), request.keys.public_key_file);
         if (!verdict.damages.empty())
             outcome.exit_code = exit_code::kFindings;
         outcome.text += verdict_text(verdict);
@@ -232,6 +302,8 @@ CheckpointOutcome verify_checkpoints(const CheckpointRequest& request) {
                         {"files", verdict.files},
                         {"bytes", verdict.bytes},
                         {"not_opened", verdict.sealed_files},
+                        {"lineage", verdict.lineage},
+                        {"signature", verdict.signature},
                         {"damages", verdict.damages}});
     }
     if (request.json)

@@ -43,7 +43,7 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
-    "policy} --help";
+    "policy|audit} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -174,6 +174,24 @@ Words words_of(Command command) {
                 "file, 78 where it does not count.\n\n"
                 "Examples:\n  autolaunch policy show\n  autolaunch policy render slurm limits\n"
                 "  autolaunch policy diff"};
+        case Command::audit:
+            return {
+                "Checks audit trails, and shows what they say: that every line follows the one "
+                "before, that none is missing,\nand that they are the lines whose heads journald "
+                "or a bucket keep. docs/audit.md.",
+                "autolaunch audit verify [FILE|RUN|FOLDER ...] [--anchor URL] [--json]\n"
+                "       autolaunch audit show [FILE|RUN|FOLDER ...] [--job ID] [--user NAME] "
+                "[--kind "
+                "WORD] [--since TIME] [--json]",
+                "Without a path: your own trail of this node; for root, all users' in the folder "
+                "of "
+                "audit.directory.\nverify exits with 0 when all are whole, 1 when one is not, 66 "
+                "where there is none. That a trail is whole\nproves nothing against its owner "
+                "where "
+                "nobody else keeps its heads; verify says so.\n\n"
+                "Examples:\n  autolaunch audit verify\n  autolaunch audit verify runs/4711\n"
+                "  autolaunch audit show --job 4711\n  autolaunch audit show --kind "
+                "checkpoint_exported --since 7d"};
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
@@ -248,7 +266,8 @@ void OptionParser::declare_all() {
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
-        command_ != Command::drain && command_ != Command::attach && command_ != Command::policy)
+        command_ != Command::drain && command_ != Command::attach && command_ != Command::policy &&
+        command_ != Command::audit)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -268,6 +287,8 @@ void OptionParser::declare_all() {
         add_call_options();
     if (command_ == Command::policy)
         add_policy_options();
+    if (command_ == Command::audit)
+        add_audit_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -580,6 +601,26 @@ void OptionParser::add_call_options() {
         .group("General");
 }
 
+void OptionParser::add_audit_options() {
+    flag("--json", json_, "verify: as JSON; show: the lines as they are (docs/audit.md)")
+        .group("General");
+    option("--anchor", audit_.anchor,
+           "verify: compare with the heads there, s3://bucket/prefix; without it as the "
+           "administrator's file says")
+        .type_name("URL")
+        .group("General");
+    option("--job", audit_.job, "Lines of this job").type_name("ID").group("General");
+    option("--user", audit_.user, "Lines of this user, by name or number")
+        .type_name("NAME")
+        .group("General");
+    option("--kind", audit_.kind, "Lines of this kind, such as key_use")
+        .type_name("WORD")
+        .group("General");
+    option("--since", audit_.since, "Lines from then on: 2026-01-31, 2026-01-31T12:00:00Z, 90m, 2d")
+        .type_name("TIME")
+        .group("General");
+}
+
 void OptionParser::add_policy_options() {
     flag("--json", json_, "show, diff: as JSON (docs/site.md)").group("General");
     option("--site", policy_.site_file, "A draft, in place of /etc/autolaunch/site.yaml")
@@ -616,6 +657,15 @@ void OptionParser::add_key_options() {
         .group(group);
     option("--recipient", recipients_, "reshard, convert: encrypt for these, age1...,age1...")
         .type_name("KEYS")
+        .group(group);
+    option("--signing-key", keys.signing_key_file,
+           "reshard, convert: sign what is made with this key of Ed25519")
+        .type_name("FILE")
+        .group(group);
+    option("--public-key", keys.public_key_file, "verify: it must be signed with this key")
+        .type_name("FILE")
+        .group(group);
+    flag("--signing", checkpoints_.signing, "keygen: a key that signs, and FILE.pub that verifies")
         .group(group);
     flag("--trust-source", checkpoints_.trust_source,
          "reshard: PATH needs no MAC, what is made gets one")
@@ -680,6 +730,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.take_back = take_back_;
     into.doctor = doctor_;
     into.policy = policy_;
+    into.audit = audit_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
     if (!only_.empty())

@@ -20,7 +20,7 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
-        {"policy", Command::policy}};
+        {"policy", Command::policy}, {"audit", Command::audit}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -238,6 +238,9 @@ void check_checkpoint_options(const CheckpointWord& known,
         {"--authentication-key", kAuthenticated},
         {"--authentication-key-command", kAuthenticated},
         {"--recipient", {Action::reshard, Action::convert}},
+        {"--signing-key", {Action::reshard, Action::convert}},
+        {"--public-key", {Action::verify}},
+        {"--signing", {Action::new_key}},
         {"--plain", {Action::reshard}},
         {"--trust-source", {Action::reshard}}};
     const auto given = [&](const std::string& name) {
@@ -365,6 +368,32 @@ CommandLine parse_policy_line(std::vector<std::string> rest) {
     return line;
 }
 
+/// `audit verify` and `audit show`, with paths and options in any order.
+CommandLine parse_audit_line(std::vector<std::string> rest) {
+    CommandLine line;
+    line.command = Command::audit;
+    OptionParser parser(Command::audit);
+    auto [options, words] = take_apart(std::move(rest), parser);
+    parser.parse(options, line);
+    if (asks_about_us(parser, line))
+        return line;
+    line.audit.json = line.json;
+    const std::string word = words.empty() ? "" : words[0];
+    if (word != "verify" && word != "show")
+        throw UsageError(
+            word.empty() ? "audit needs to know what to do" : word + ": audit cannot do that",
+            "one of verify, show");
+    const AuditRequest& asked = line.audit;
+    if (word == "verify" &&
+        !(asked.job.empty() && asked.user.empty() && asked.kind.empty() && asked.since.empty()))
+        throw UsageError("audit verify looks at whole trails",
+                         "--job, --user, --kind and --since are of audit show");
+    line.audit.action = word == "show" ? AuditAction::show : AuditAction::verify;
+    words.erase(words.begin());
+    line.audit.paths = std::move(words);
+    return line;
+}
+
 /// `ckpt WORD` with paths and options in any order.
 CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
     CommandLine line;
@@ -401,6 +430,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         return parse_checkpoint_line(std::move(rest));
     if (line.command == Command::policy)
         return parse_policy_line(std::move(rest));
+    if (line.command == Command::audit)
+        return parse_audit_line(std::move(rest));
     if (line.command == Command::report || line.command == Command::clean ||
         line.command == Command::drain || line.command == Command::attach)
         return parse_words_line(line.command, std::move(rest));

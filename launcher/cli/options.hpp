@@ -1,4 +1,5 @@
 #pragma once
+#include "audit/audit_command.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "doctor/doctor_options.hpp"
 #include "policy/policy_command.hpp"
@@ -47,6 +48,7 @@ enum class Command {
     drain,
     attach,
     policy,
+    audit,
     completion,
     help,
     version
@@ -70,6 +72,7 @@ struct CommandLine {
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
     PolicyRequest policy;
+    AuditRequest audit;
     bool svg = false;         ///< topo --svg
     bool markdown = false;    ///< schema --markdown, lint --rules --markdown
     bool rules = false;       ///< lint --rules

@@ -1,10 +1,14 @@
 #include "cli/program.hpp"
 
+#include "audit/audit_command.hpp"
+#include "audit/audit_trail.hpp"
 #include "base/file_limit.hpp"
 #include "base/hostname.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
 #include "checkpoints/checkpoint_command.hpp"
+#include "cli/audit_lines.hpp"
+#include "cli/audited.hpp"
 #include "cli/build_info.hpp"
 #include "cli/completion.hpp"
 #include "cli/job_options.hpp"
@@ -16,6 +20,7 @@
 #include "lint/lint_files.hpp"
 #include "plan/launch_plan.hpp"
 #include "policy/job_site.hpp"
+#include "policy/job_workspace.hpp"
 #include "report/screen.hpp"
 #include "run/ask_job.hpp"
 #include "run/clean.hpp"
@@ -24,6 +29,7 @@
 #include "run/run_doctor.hpp"
 #include "run_report/report.hpp"
 #include "run_report/run_reader.hpp"
+#include "site/site_file.hpp"
 #include "site/site_text.hpp"
 #include "site/site_vault.hpp"
 #include "spec/schema.hpp"
@@ -96,6 +102,7 @@ int validate(const CommandLine& line, const Place& place) {
     SpecResult result =
         load_spec({line.spec_file, line.overrides, place.environment, {}, line.secrets});
     const JobSite site = JobSite::read(result.site, result.errors);
+    settle_workspace(result.spec, site, result.errors);
     const auto record = site.record(JobSite::Slurm::ask);
     const PolicyVerdict verdict = site.judge(claim_of_spec(result.spec, site.settings().action));
     keep_verdict(verdict, *record);
@@ -174,10 +181,23 @@ void require_permission(const CheckpointRequest& request) {
         require_action("export");
 }
 
-int run_checkpoints(const CommandLine& line, const Screen& screen) {
+/// `site`: with the job's own sections, where there is a job. What starts no agent records nothing.
+AuditTrail audit_trail(const SiteSettings& site, const Place& place) {
+    AuditSettings settings = audit_settings_of(site);
+    settings.enabled = settings.enabled && !looks_like_stand_in(place.environment);
+    return {std::move(settings), place.environment, hostname(),
+            [&place](const std::string& text) { complain_once(text, place); }};
+}
+
+int run_checkpoints(const CommandLine& line, const Place& place) {
+    const Screen& screen = place.screen;
     try {
         require_permission(line.checkpoints);
+        const auto site = read_site_file();
+        AuditTrail trail = audit_trail(site ? *site : SiteSettings{}, place);
+        audit_before(trail, line.checkpoints);
         const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
+        audit_after(trail, line.checkpoints, outcome);
         for (const std::string& one : outcome.passed_over)
             complain("passed over " + one, screen);
         if (line.json)
@@ -235,20 +255,37 @@ int run_policy(const CommandLine& line, const Screen& screen) {
     return outcome.exit_code;
 }
 
+int run_audit(const CommandLine& line, const Place& place) {
+    const auto site = read_site_file();
+    const AuditOutcome outcome =
+        run_audit_command(line.audit, audit_settings_of(site ? *site : SiteSettings{}),
+                          place.environment, hostname());
+    if (line.json)
+        place.screen.print_json(outcome.text);
+    else
+        place.screen.print(outcome.text);
+    return outcome.exit_code;
+}
+
 int start_job(const CommandLine& line, const JobSite& site, const JobRequest& request,
               const std::shared_ptr<SiteRecord>& record, const Place& place) {
     if (const std::string keys = record ? not_acted_on(*record) : ""; !keys.empty())
         complain_once(keys, place);
-    const StartGate gate =
-        gate_of(site, request.spec, record, place.environment,
-                [&place](const std::string& uncompared) { complain_once(uncompared, place); });
-    return run_job(request.spec, place.environment, build_info::kVersion, line.drain, gate);
+    AuditTrail trail = audit_trail(site.settings(), place);
+    audit_submission(trail, request.spec, build_info::kVersion);
+    const StartGate gate = gate_of(
+        site, request.spec, record, place.environment,
+        [&place](const std::string& uncompared) { complain_once(uncompared, place); },
+        [&trail](const PolicyVerdict& verdict) { audit_decision(trail, verdict); });
+    return run_job(request.spec, place.environment, build_info::kVersion, line.drain, gate,
+                   audit_witness(trail));
 }
 
 int run_or_plan(const CommandLine& line, const Place& place) {
     const Environment& environment = place.environment;
     JobRequest request = job_request(line, environment);
     const JobSite site = JobSite::read(request.site, request.errors);
+    settle_workspace(request.spec, site, request.errors);
     if (!request.errors.empty())
         return report_errors(request.errors, place);
     for (const auto& note : request.notes)
@@ -304,11 +341,13 @@ int dispatch(const CommandLine& line, const Environment& environment) {
         case Command::doctor:
             return doctor(line, place);
         case Command::ckpt:
-            return run_checkpoints(line, screen);
+            return run_checkpoints(line, place);
         case Command::report:
             return report_runs(line, place);
         case Command::policy:
             return run_policy(line, screen);
+        case Command::audit:
+            return run_audit(line, place);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:

@@ -19,11 +19,14 @@ struct GateState {
     JobClaim claim;
     std::shared_ptr<SiteRecord> record;
     std::function<void(const std::string&)> tell;
+    std::function<void(const PolicyVerdict&)> decided;
 };
 
 void judge_so_far(const JobSite& site, GateState& state, bool last) {
     const PolicyVerdict verdict = site.judge(state.claim);
     keep_verdict(verdict, *state.record);
+    if (state.decided && (last || !verdict.allowed))
+        state.decided(verdict);
     require_allowed(verdict);
     for (const std::string& line : verdict.uncompared)
         if (last)
@@ -33,11 +36,13 @@ void judge_so_far(const JobSite& site, GateState& state, bool last) {
 }  // namespace
 
 StartGate gate_of(const JobSite& site, const JobSpec& spec, std::shared_ptr<SiteRecord> record,
-                  const EnvironmentMap& environment, std::function<void(const std::string&)> tell) {
+                  const EnvironmentMap& environment, std::function<void(const std::string&)> tell,
+                  std::function<void(const PolicyVerdict&)> decided) {
     if (!site.has_roles())
         return {};
     const auto state = std::make_shared<GateState>(
-        GateState{claim_of_spec(spec, site.settings().action), std::move(record), std::move(tell)});
+        GateState{claim_of_spec(spec, site.settings().action), std::move(record), std::move(tell),
+                  std::move(decided)});
     set_time(state->claim, "");  // what Slurm has granted counts
     StartGate gate;
     gate.size = [&site, state, environment](int nodes, int gpus_per_node) {

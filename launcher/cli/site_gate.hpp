@@ -12,9 +12,11 @@ namespace autolaunch::launcher {
 
 /// What the administrator's file has to say of this job when it starts: as plain words in
 /// `record`, which plan.json shows, and as a gate that throws Forbidden. `tell` gets a line for
-/// each limit that could not be compared. The gate refers to `site`.
+/// each limit that could not be compared, `decided` the verdict that counts. The gate refers to
+/// `site`.
 StartGate gate_of(const JobSite& site, const JobSpec& spec, std::shared_ptr<SiteRecord> record,
-                  const EnvironmentMap& environment, std::function<void(const std::string&)> tell);
+                  const EnvironmentMap& environment, std::function<void(const std::string&)> tell,
+                  std::function<void(const PolicyVerdict&)> decided = {});
 
 /// The same of a plan: the nodes and GPUs that it has, the time limit that the spec has.
 PolicyVerdict judge_plan(const JobSite& site, const LaunchPlan& plan,

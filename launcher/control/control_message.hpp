@@ -19,7 +19,7 @@
 /// first head is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 12;
+inline constexpr std::uint16_t kProtocolVersion = 13;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;

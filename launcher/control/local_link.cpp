@@ -77,6 +77,15 @@ void LocalLink::write() {
                       });
 }
 
+std::string LocalLink::describe_peer() {
+    ucred peer{};
+    socklen_t bytes = sizeof peer;
+    if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+        return "a process on this node";
+    return "process " + std::to_string(peer.pid) + " of user " + std::to_string(peer.uid) +
+           " on this node";
+}
+
 void LocalLink::close() {
     closing_ = true;
     if (!writing_)
@@ -97,7 +106,8 @@ std::shared_ptr<Caller> caller_of(const std::shared_ptr<LocalLink>& link) {
     return std::make_shared<Caller>(Caller{
         .send = [link](const control::Message& message) { link->send(message); },
         .close = [link] { link->close(); },
-        .when_gone = [link](std::function<void()> gone) { link->when_gone(std::move(gone)); }});
+        .when_gone = [link](std::function<void()> gone) { link->when_gone(std::move(gone)); },
+        .who = link->describe_peer()});
 }
 
 LocalDoor::LocalDoor(asio::io_context& io, std::string path, OnAsk on_ask)

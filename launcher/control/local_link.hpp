@@ -18,6 +18,7 @@ struct Caller {
     std::function<void(const control::Message&)> send;
     std::function<void()> close;                           ///< what was sent still goes out
     std::function<void(std::function<void()>)> when_gone;  ///< once, from the event loop
+    std::string who = {};                                  ///< for people, as far as it is known
 };
 
 /// The control protocol's messages on a Unix socket of this machine: without TLS and heartbeats,
@@ -34,6 +35,8 @@ public:
     void start(OnMessage on_message, std::function<void()> on_end);
     void send(const control::Message& message);
     void close();
+    /// The process at the other end, as the kernel knows it.
+    std::string describe_peer();
     void when_gone(std::function<void()> on_end) { on_end_ = std::move(on_end); }
 
 private:

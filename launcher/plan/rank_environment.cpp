@@ -1,7 +1,9 @@
 #include "plan/rank_environment.hpp"
 
 #include "base/environment.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
+#include "base/workspace.hpp"
 #include "plan/oversubscription.hpp"
 #include "plan/rank_secrets.hpp"
 #include "plan/task_variables.hpp"
@@ -20,34 +22,14 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr const char* kContract[] = {
-    env::kRank,
-    env::kLocalRank,
-    env::kWorldSize,
-    env::kLocalWorldSize,
-    env::kGroupRank,
-    env::kGroupWorldSize,
-    env::kRoleRank,
-    env::kRoleName,
-    env::kRoleWorldSize,
-    env::kMasterAddr,
-    env::kMasterPort,
-    env::kRestartCount,
-    env::kMaxRestarts,
-    env::kRunId,
-    env::kUseAgentStore,
-    env::kErrorFile,
-    env::kSocket,
-    env::kGeneration,
-    env::kRunDir,
-    env::kTrainerConfig,
-    env::kStore,
-    env::kStoreToken,
-    env::kWithin,
-    env::kTrueLocalRank,
-    env::kSignalsToHandle,
-    env::kStdout,
-    env::kDebugRank,
-    env::kSpare,
+    env::kRank,          env::kLocalRank,      env::kWorldSize,       env::kLocalWorldSize,
+    env::kGroupRank,     env::kGroupWorldSize, env::kRoleRank,        env::kRoleName,
+    env::kRoleWorldSize, env::kMasterAddr,     env::kMasterPort,      env::kRestartCount,
+    env::kMaxRestarts,   env::kRunId,          env::kUseAgentStore,   env::kErrorFile,
+    env::kSocket,        env::kGeneration,     env::kRunDir,          env::kWorkspace,
+    env::kSpecDigest,    env::kTrainerConfig,  env::kStore,           env::kStoreToken,
+    env::kWithin,        env::kTrueLocalRank,  env::kSignalsToHandle, env::kStdout,
+    env::kDebugRank,     env::kSpare,
 };
 
 class Choices {
@@ -120,6 +102,12 @@ void add_identity(Choices& choices, const LaunchPlan& plan, const RankPlan& rank
     choices.add(env::kSignalsToHandle, signal_names(plan.spec.stop_signals),
                 "that stop the job and reach its ranks");
     choices.add(env::kRunDir, plan.run_dir, "run directory");
+    if (plan.spec.source_digest != 0)
+        choices.add(env::kSpecDigest, hex64(plan.spec.source_digest), "for checkpoints' lineage");
+    if (!plan.spec.checkpoint.signing_key.empty())
+        choices.add(env::kSigningKey, plan.spec.checkpoint.signing_key, "checkpoint.signing_key");
+    if (const Workspace made = workspace_of(plan.spec.workspace); made.exact || made.open_parents)
+        choices.add(env::kWorkspace, to_text(made), "how checkpoints are made: workspace");
 }
 
 // The others wait for it in a collective as long as somebody looks at it: the library's deadline

@@ -1,5 +1,7 @@
 #include "policy/user_groups.hpp"
 
+#include "base/text.hpp"
+
 #include <grp.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -7,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace autolaunch::launcher {
@@ -84,6 +87,22 @@ JobUser read_job_user() {
             user.groups.push_back(std::move(name));
     }
     return user;
+}
+
+std::optional<gid_t> group_number(const std::string& name) {
+    struct group record {};
+    std::vector<char> buffer;
+    if (find_group(name, record, buffer))
+        return record.gr_gid;
+    long long number = 0;
+    if (parse_integer(name, number) && number >= 0 && number < static_cast<long long>(UINT32_MAX))
+        return static_cast<gid_t>(number);
+    return std::nullopt;
+}
+
+bool process_has_group(gid_t group) {
+    const std::vector<gid_t> groups = groups_of_process();
+    return group == ::getegid() || std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
 bool group_exists(const std::string& name) {

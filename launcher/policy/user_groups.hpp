@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct JobUser {
 JobUser read_job_user();
 
 bool group_exists(const std::string& name);
+/// Of a name or a number; nothing: there is none.
+std::optional<gid_t> group_number(const std::string& name);
+/// Whether this process runs with the group, so that it may give files to it.
+bool process_has_group(gid_t group);
 
 /// Members of a group, sorted: those that it lists, and those whose primary group it is. Databases
 /// that do not list all users (sssd's default) leave the latter out.

@@ -208,6 +208,12 @@ struct NodeJoined {
 struct NodeDrained {
     std::string node;
 };
+/// Somebody who has proved that he may wants something of the running job.
+struct JobAsked {
+    std::string what;  ///< "attach", "drain", "take_back"
+    std::string node;  ///< that it is about; empty: none
+    std::string who;   ///< "process 812 of user 2001 on this node", "10.0.0.3, with the job's key"
+};
 /// The node that decides is gone: this one ends its ranks by itself.
 struct HeadLost {
     std::string node, why;
@@ -264,7 +270,7 @@ struct Event {
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
                  StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
                  RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
-                 NodeLost, WorldChanged, NodeJoined, NodeDrained, HeadLost, HeadChanged,
+                 NodeLost, WorldChanged, NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged,
                  SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady,
                  WarningRaised, FlightShown, StandstillNoticed, StandstillOver, StacksShown,
                  JobHung, StragglersSeen, JobEnded>

@@ -216,6 +216,11 @@ std::pair<const char*, Json> describe(const NodeJoined& e) {
     return {"node_joined",
             {{"node", e.node}, {"address", e.address}, {"ranks", e.ranks}, {"when", e.when}}};
 }
+std::pair<const char*, Json> describe(const JobAsked& e) {
+    Json json = {{"what", e.what}, {"who", e.who}};
+    set_if_any(json, "node", e.node);
+    return {"asked", std::move(json)};
+}
 std::pair<const char*, Json> describe(const NodeDrained& e) {
     return {"node_drained", {{"node", e.node}}};
 }

@@ -142,6 +142,10 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                           .address = known_or<std::string>(line, "address", ""),
                           .ranks = known_or(line, "ranks", 0),
                           .when = known_or<std::string>(line, "when", "")};
+    if (name == "asked")
+        return JobAsked{.what = known_or<std::string>(line, "what", ""),
+                        .node = known_or<std::string>(line, "node", ""),
+                        .who = known_or<std::string>(line, "who", "")};
     if (name == "node_drained")
         return NodeDrained{known_or<std::string>(line, "node", "")};
     if (name == "job_hung") {

@@ -77,6 +77,8 @@ void Reporter::handle(const Event& event) {
 
 void Reporter::take(const Event& event) {
     record(event);
+    if (tap_)
+        tap_(event);
     if (options_.only_records && !std::holds_alternative<HeadLost>(event.what))
         return;
     keep_ledger(event);

@@ -55,6 +55,8 @@ public:
     /// Asked before each event; while it says no, events wait: a head that nobody has answered may
     /// not be one any more. Empty: always.
     void set_gate(std::function<bool()> may_record) { may_record_ = std::move(may_record); }
+    /// Gets every event that is recorded, after it was.
+    void set_tap(std::function<void(const Event&)> tap) { tap_ = std::move(tap); }
     /// Refreshes what is shown; call it with Console::pump().
     void tick(Clock::time_point now = Clock::now());
     /// At the end, when all has been written: says, unless it was said, that output of ranks was
@@ -119,6 +121,7 @@ private:
     Console& console_;
     std::optional<EventLog> log_;
     std::function<bool()> may_record_;
+    std::function<void(const Event&)> tap_;
     std::vector<Event> held_back_;
     bool told_of_loss_ = false;    ///< of events: once, and how many at the end
     bool told_of_output_ = false;  ///< that it does not reach stdout

@@ -6,6 +6,7 @@
 #include "base/file_limit.hpp"
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
+#include "base/workspace.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "input/job_input.hpp"
 #include "job_secrets/job_secrets.hpp"
@@ -161,6 +162,8 @@ Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
     check_input(plan, allocation.tasks_on_node.value_or(1) > 1);
     check_secret_files(plan, environment);
     RunDirectory run_dir(plan);
+    if (const std::string note = run_dir.note(); !note.empty())
+        plan.warnings.push_back(note);
     return {std::move(plan), std::move(run_dir)};
 }
 
@@ -195,6 +198,32 @@ Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec,
         stay_out(io, joined, {exit_code_of(error), error.what(), error.hint()});
         throw;
     }
+}
+
+// Before a rank is started, while the others can still be told.
+void tell_witness(asio::io_context& io, const JobWitness& witness, Joined& joined,
+                  const LaunchPlan& plan, std::optional<int> requeue) {
+    if (!witness.begins)
+        return;
+    try {
+        witness.begins(plan, joined.summary.key_source, requeue);
+    } catch (const Error& error) {
+        stay_out(io, joined, {exit_code_of(error), error.what(), error.hint()});
+        throw;
+    }
+}
+
+int code_by_witness(const JobWitness& witness, const LaunchPlan& plan, int exit_code,
+                    Console& console) {
+    if (!witness.ends)
+        return exit_code;
+    std::string why;
+    const int counts = witness.ends(plan, exit_code, why);
+    if (!why.empty()) {
+        console.write_message(why);
+        console.flush(Deadline::after(kFlushTimeout));
+    }
+    return counts;
 }
 
 }  // namespace
@@ -242,9 +271,10 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
-            bool drain, const StartGate& gate) {
+            bool drain, const StartGate& gate, const JobWitness& witness) {
     JobOrigin origin;
     fill_standard_streams();
+    set_workspace(workspace_of(spec.workspace));
     const Allocation own = read_allocation(environment, hostname(), node_options(spec));
     check_runs_on_every_node(own);
     if (is_stand_in(own))
@@ -291,6 +321,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         return *fitness.exit_code;
     origin.unfit = std::move(fitness.unfit);
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
+    tell_witness(io, witness, joined, plan, origin.requeue);
     add_gpu_claims(claims, kClaimsOfStart, plan);
     if (joined.head)
         node_loss->add(plan, allocation);
@@ -325,6 +356,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     console_options.ranks_write_bytes = !plan.spec.logging.prefix;
     Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
+    reporter.set_tap(witness.happens);
     const auto keep_head = [&, &plan = plan, &run_dir = run_dir] {
         run_dir.keep_head(head_record(joined, spec, plan, sockets->path()));
     };
@@ -365,6 +397,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     console.flush(Deadline::after(kFlushTimeout));
     int told = arrived || !promised || exit_code != exit_code::kSuccess ? exit_code
                                                                         : exit_code::kOutputLost;
+    told = code_by_witness(witness, plan, told, console);
     const auto say = [&console](const std::string& line) {
         console.write_message(line);
         console.flush(Deadline::after(kFlushTimeout));

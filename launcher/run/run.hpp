@@ -1,5 +1,6 @@
 #pragma once
 #include "plan/launch_plan.hpp"
+#include "run/job_witness.hpp"
 #include "run/start_gate.hpp"
 #include "spec/job_spec.hpp"
 
@@ -22,6 +23,6 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 /// Splits the process (spawn/keeper.hpp): it returns in the agent only. Threads: the main thread,
 /// before any other. Blocks: until the job is over.
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
-            bool drain, const StartGate& gate = {});
+            bool drain, const StartGate& gate = {}, const JobWitness& witness = {});
 
 }  // namespace autolaunch::launcher

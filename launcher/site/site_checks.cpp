@@ -1,6 +1,7 @@
 #include "site/site_checks.hpp"
 
 #include "base/text.hpp"
+#include "site/audit_kinds.hpp"
 #include "site/site_vault.hpp"
 #include "spec/scalar.hpp"
 
@@ -168,10 +169,16 @@ Findings check_at_rest(const Value& value) {
 }
 
 Findings check_isolation(const Value& value, const SiteFacts& facts) {
-    if (!is_true(value))
+    const Isolation wanted = isolation_from(value).value_or(Isolation::none);
+    if (wanted == Isolation::none)
         return {{kByNobody, kHolds, "nothing is done for it"}};
     Findings findings = {
-        {kByUs, kHolds, "run directories are 0750 and their files 0640, less the umask"}};
+        {kByUs, kHolds,
+         wanted == Isolation::only_owner
+             ? "run directories and checkpoints are 0700, and one that is there and lets others "
+               "in is refused"
+             : "run directories and checkpoints are 0750 at most, and one that is there and lets "
+               "the world in is refused"}};
     if (!facts.slurm) {
         findings.push_back({kBySlurm, kUnknown, facts.why_no_slurm});
     } else {
@@ -186,6 +193,58 @@ Findings check_isolation(const Value& value, const SiteFacts& facts) {
                             "ConstrainDevices=yes")});
     }
     return findings;
+}
+
+Findings check_audit_words(const Value& value) {
+    std::vector<std::string> unknown;
+    for (const Value& word : value.items)
+        if (kinds_of_word(word.text).empty())
+            unknown.push_back(word.text);
+    Findings findings = {
+        {kByUs, kHolds, "only these are recorded, with what the trail needs itself"}};
+    if (!unknown.empty())
+        findings.push_back(
+            {kByNobody, kNotActedOn,
+             join(unknown, ", ") + ": autolaunch sees no such event; there are " +
+                 join(std::vector<std::string>(audit_kinds().begin(), audit_kinds().end()), ", ")});
+    return findings;
+}
+
+// Of a trail that is a user's own file: what it proves is what somebody else keeps of it.
+Findings check_audit(const SiteSetting& setting, const SiteFacts& facts) {
+    const std::string_view key = setting.rule->path;
+    const Value& value = setting.value;
+    if (key == "audit.events_to_log")
+        return check_audit_words(value);
+    if (key == "audit.log_retention_days")
+        return {{kByUs, kHolds,
+                 "older files of a trail are deleted, younger never; journald and a "
+                 "bucket go by their own"}};
+    if (key == "audit.directory") {
+        const auto there = facts.has_folder ? facts.has_folder(value.text) : std::nullopt;
+        if (!there)
+            return {{kByUs, kUnknown, value.text + " cannot be looked at"}};
+        if (!*there)
+            return {
+                {kByUs, kDoesNotHold,
+                 "there is no folder " + value.text + ": install -d -m 3733 -g adm " + value.text}};
+        return {{kByUs, kHolds, "each user's trails are in his own folder there"}};
+    }
+    if (key == "audit.anchor")
+        return {{kByUs, kHolds,
+                 value.text == "journald"
+                     ? "each line goes to journald, whose files are root's"
+                     : "heads go there; autolaunch audit verify says whether they "
+                       "are locked"}};
+    if (!is_true(value))
+        return {{kByNobody, kHolds, "nothing is recorded for it"}};
+    if (key == "audit.required")
+        return {{kByUs, kHolds,
+                 "without its trail a job does not start, and one that runs is "
+                 "stopped (73)"}};
+    return {{kByUs, kHolds,
+             "what is done with autolaunch is recorded; what a user does without it is not, and "
+             "his file proves nothing without an anchor (autolaunch audit verify)"}};
 }
 
 Findings check_folder(const Value& value, const SiteFacts& facts) {
@@ -235,6 +294,8 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
             return check_at_rest(value);
         case SiteCheck::data_isolation:
             return check_isolation(value, facts);
+        case SiteCheck::audit:
+            return check_audit(setting, facts);
         case SiteCheck::scheduler:
             return check_scheduler(value, facts);
         case SiteCheck::allocation_strategy:

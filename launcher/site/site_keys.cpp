@@ -7,8 +7,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::string_view kNoAudit =
-    "this version keeps no audit trail; Slurm's accounting (slurmdbd) records who submitted what";
+constexpr std::string_view kNoLevels =
+    "the audit trail has no levels: audit.events_to_log chooses what is recorded";
 constexpr std::string_view kNoAlerts =
     "this version sends no alerts; --mail-type of sbatch, or Alertmanager";
 constexpr std::string_view kNoMetrics =
@@ -34,9 +34,9 @@ constexpr std::array kKeys = {
                 SiteCheck::encryption_at_rest, ""},
     SiteKeyRule{"data_security.encryption_in_transit", SiteForm::boolean, Tighter::if_true,
                 SiteCheck::encryption_on_the_way, ""},
-    SiteKeyRule{"data_security.audit_logging", SiteForm::boolean, Tighter::if_true, SiteCheck::none,
-                kNoAudit},
-    SiteKeyRule{"data_security.data_isolation", SiteForm::boolean, Tighter::if_true,
+    SiteKeyRule{"data_security.audit_logging", SiteForm::boolean, Tighter::if_true,
+                SiteCheck::audit, ""},
+    SiteKeyRule{"data_security.data_isolation", SiteForm::isolation, Tighter::more_isolated,
                 SiteCheck::data_isolation, ""},
     SiteKeyRule{"vault.address", SiteForm::text, Tighter::same, SiteCheck::vault, ""},
     SiteKeyRule{"vault.namespace", SiteForm::text, Tighter::same, SiteCheck::vault, ""},
@@ -44,12 +44,15 @@ constexpr std::array kKeys = {
     SiteKeyRule{"vault.auth.mount", SiteForm::text, Tighter::same, SiteCheck::vault, ""},
     SiteKeyRule{"vault.auth.role", SiteForm::text, Tighter::same, SiteCheck::vault, ""},
     SiteKeyRule{"vault.auth.file", SiteForm::text, Tighter::same, SiteCheck::vault, ""},
-    SiteKeyRule{"audit.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::none, kNoAudit},
+    SiteKeyRule{"audit.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::audit, ""},
+    SiteKeyRule{"audit.required", SiteForm::boolean, Tighter::if_true, SiteCheck::audit, ""},
+    SiteKeyRule{"audit.directory", SiteForm::text, Tighter::same, SiteCheck::audit, ""},
+    SiteKeyRule{"audit.anchor", SiteForm::text, Tighter::same, SiteCheck::audit, ""},
     SiteKeyRule{"audit.log_level", SiteForm::text, Tighter::more_verbose, SiteCheck::none,
-                kNoAudit},
+                kNoLevels},
     SiteKeyRule{"audit.log_retention_days", SiteForm::whole_number, Tighter::larger,
-                SiteCheck::none, kNoAudit},
-    SiteKeyRule{"audit.events_to_log", SiteForm::texts, Tighter::more, SiteCheck::none, kNoAudit},
+                SiteCheck::audit, ""},
+    SiteKeyRule{"audit.events_to_log", SiteForm::texts, Tighter::more, SiteCheck::audit, ""},
     SiteKeyRule{"gpu_scheduling.scheduler", SiteForm::text, Tighter::same, SiteCheck::scheduler,
                 ""},
     SiteKeyRule{"gpu_scheduling.allocation_strategy", SiteForm::text, Tighter::same,
@@ -145,6 +148,8 @@ std::string_view site_expectation(SiteForm form) {
             return "a list of words";
         case SiteForm::mappings:
             return "a list of mappings";
+        case SiteForm::isolation:
+            return "true or false, group or private";
         case SiteForm::roles:
             return "a list of roles, each with a name";
     }

@@ -14,9 +14,10 @@ enum class SiteForm {
     boolean,
     whole_number,
     text,
-    texts,     ///< a list of words
-    mappings,  ///< a list of mappings, such as firewall_rules
-    roles,     ///< a list of roles, or a mapping of them by name (site_roles.hpp)
+    texts,      ///< a list of words
+    mappings,   ///< a list of mappings, such as firewall_rules
+    isolation,  ///< true or false, or group or private
+    roles,      ///< a list of roles, or a mapping of them by name (site_roles.hpp)
 };
 
 /// Which of two values is the tighter. A job may have the tighter one.
@@ -26,10 +27,11 @@ enum class Tighter {
     if_false,  ///< false is
     smaller,
     larger,
-    fewer,         ///< a part of the list
-    more,          ///< the list and more
-    more_verbose,  ///< DEBUG before INFO before WARNING before ERROR
-    by_role        ///< each role's own limits
+    fewer,          ///< a part of the list
+    more,           ///< the list and more
+    more_verbose,   ///< DEBUG before INFO before WARNING before ERROR
+    more_isolated,  ///< private before group, which true is, before false
+    by_role         ///< each role's own limits
 };
 
 /// Whether a value holds is asked of these.
@@ -40,6 +42,7 @@ enum class SiteCheck {
     encryption_on_the_way,
     encryption_at_rest,
     data_isolation,
+    audit,
     scheduler,
     allocation_strategy,
     preemption,

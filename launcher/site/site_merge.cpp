@@ -57,6 +57,8 @@ std::optional<std::size_t> verbosity(std::string text) {
 bool same_value(const SiteKeyRule& rule, const Value& a, const Value& b) {
     if (rule.form == SiteForm::boolean)
         return boolean_from(a.text) == boolean_from(b.text);
+    if (rule.form == SiteForm::isolation)
+        return isolation_from(a) == isolation_from(b);
     if (rule.form == SiteForm::whole_number)
         return number_of(a) == number_of(b);
     if (rule.form == SiteForm::texts || rule.form == SiteForm::mappings)
@@ -85,6 +87,8 @@ bool is_tighter(const SiteKeyRule& rule, const Value& job, const Value& site) {
             const auto mine = verbosity(job.text), theirs = verbosity(site.text);
             return mine && theirs && *mine >= *theirs;
         }
+        case Tighter::more_isolated:
+            return isolation_from(job) > isolation_from(site);
         case Tighter::by_role:
             return true;  // role by role, below
     }
@@ -105,6 +109,8 @@ std::string what_a_job_may(Tighter tighter) {
             return "a job may leave entries out, not add any";
         case Tighter::more:
             return "a job may add entries, not leave any out";
+        case Tighter::more_isolated:
+            return "a job may let in fewer, not more";
         case Tighter::more_verbose:
             return "a job may log more, not less";
         default:

@@ -121,6 +121,8 @@ bool SettingsReader::fits(const SiteKeyRule& rule, const Value& value) const {
     };
     long long number = 0;
     switch (rule.form) {
+        case SiteForm::isolation:
+            return isolation_from(value).has_value();
         case SiteForm::boolean:
             return value.is_scalar() && value.plain && boolean_from(value.text).has_value();
         case SiteForm::whole_number:
@@ -176,6 +178,19 @@ const SiteSetting* SiteSettings::find(std::string_view path) const {
         std::find_if(settings.begin(), settings.end(),
                      [&](const SiteSetting& setting) { return setting.rule->path == path; });
     return found == settings.end() ? nullptr : &*found;
+}
+
+std::optional<Isolation> isolation_from(const Value& value) {
+    if (!value.is_scalar())
+        return std::nullopt;
+    if (value.text == "private")
+        return Isolation::only_owner;
+    if (value.text == "group")
+        return Isolation::group;
+    const auto word = value.plain ? boolean_from(value.text) : std::nullopt;
+    if (!word)
+        return std::nullopt;
+    return *word ? Isolation::group : Isolation::none;
 }
 
 bool SiteSettings::has_roles() const {

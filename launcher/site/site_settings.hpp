@@ -3,6 +3,7 @@
 #include "site/site_roles.hpp"
 #include "spec/value.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct SiteSettings {
     /// Whether roles count: rbac_enabled, or roles without that word.
     bool has_roles() const;
 };
+
+/// data_security.data_isolation: who may look into what a job makes.
+enum class Isolation { none, group, only_owner };
+/// true is as group. Nothing where it is none of its words.
+std::optional<Isolation> isolation_from(const Value& value);
 
 enum class SiteSource {
     administrator,  ///< site.yaml: only these sections, and `contact`

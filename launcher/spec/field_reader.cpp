@@ -1,6 +1,7 @@
 #include "spec/field_reader.hpp"
 
 #include "base/text.hpp"
+#include "base/workspace.hpp"
 #include "spec/preload_words.hpp"
 #include "spec/rank_words.hpp"
 #include "spec/restart_rules.hpp"
@@ -86,6 +87,11 @@ private:
     }
     bool read(PreloadSpec& field);
     bool read(HangAfter& field);
+    bool read(std::uint32_t& field) {
+        const auto mode = value_.is_scalar() ? folder_mode_from(value_.text) : std::nullopt;
+        field = mode.value_or(field);
+        return mode.has_value();
+    }
     bool read(RestartRules& field) {
         const std::size_t before = errors_.size();
         const bool is_mapping = read_restart_rules(value_, path_, field, errors_);

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/workspace.hpp"
 #include "causes/cause.hpp"
 #include "spec/rendezvous_spec.hpp"
 #include "spec/secret_spec.hpp"
@@ -129,6 +130,7 @@ struct CheckpointSpec {
     std::optional<std::int64_t>
         memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
     std::string restore_from, model_save_format;
+    std::string signing_key;  ///< a file
     std::optional<bool> save_consolidated;
 };
 
@@ -205,6 +207,20 @@ struct LoggingSpec {
     bool quiet = false;                   ///< no banner
 };
 
+/// How the run directory and checkpoints are made (base/workspace.hpp).
+struct WorkspaceSpec {
+    std::optional<std::uint32_t> mode;  ///< of folders; nothing: 0750 less the umask
+    std::string group;                  ///< by name or number; empty: the process's
+    bool open_parents = false;
+    std::optional<std::uint32_t> group_number;  ///< of `group`, as this node knows it
+    /// The administrator's data_isolation: no folder is more open than that; and where he says so.
+    std::optional<std::uint32_t> most;
+    std::string most_by;
+};
+
+/// As the launcher and its ranks make them: the spec's word, as far as the administrator lets it.
+Workspace workspace_of(const WorkspaceSpec& spec);
+
 /// The whole spec.
 struct JobSpec {
     TrainerSpec trainer;
@@ -215,6 +231,7 @@ struct JobSpec {
     RendezvousSpec rendezvous;
     SlurmSpec slurm;
     CheckpointSpec checkpoint;
+    WorkspaceSpec workspace;
     MonitoringSpec monitoring;
     RestartSpec restart;
     LoggingSpec logging;

@@ -309,12 +309,33 @@ Section checkpoint_section() {
          {"memory_limit", Form::size, FIELD(checkpoint.memory_limit_bytes), "",
           "Memory of a node that may hold copies of its ranks' state; without it, half of what the "
           "ranks may use."},
+         {"signing_key", Form::text, FIELD(checkpoint.signing_key), "",
+          "A file with a key of Ed25519, which nobody else may open: the library signs what it "
+          "saves (docs/encryption.md)."},
          {"restore_from", Form::text, FIELD(checkpoint.restore_from), "",
           "The checkpoint to start from."},
          {"model_save_format", Form::text, FIELD(checkpoint.model_save_format), "",
           "safetensors, torch_save, …"},
          {"save_consolidated", Form::boolean, FIELD(checkpoint.save_consolidated), "",
           "Whether the model is also saved as a whole."}}};
+}
+
+Section workspace_section() {
+    return {
+        "workspace",
+        "Who may read run directories and checkpoints. Folders that are there keep their mode.",
+        false,
+        false,
+        {{"mode", Form::folder_mode, FIELD(workspace.mode), "",
+          "Of folders that are made; files have the same without x. Without it: 0750, less the "
+          "umask."},
+         {"group", Form::text, FIELD(workspace.group), "",
+          "The group, one of yours, that they belong to: folders get the setgid bit, so that all "
+          "that is made in them is that group's."},
+         {"open_parents", Form::boolean, FIELD(workspace.open_parents), "false",
+          "Whether they may be below folders that everybody may write to, without the sticky bit: "
+          "anybody could replace them there. For machines that nobody else uses, such as a pod "
+          "with an emptyDir."}}};
 }
 
 Section monitoring_section() {
@@ -494,6 +515,7 @@ std::vector<Section> make_sections() {
             rendezvous_section(),
             slurm_section(),
             checkpoint_section(),
+            workspace_section(),
             monitoring_section(),
             restart_section(),
             logging_section(),
@@ -626,6 +648,8 @@ std::string expectation(const Key& key) {
             return "auto, off, or a duration of at least 1s such as 90s, 10m";
         case Form::wrap_map:
             return "a mapping of ranks (all, or such as \"0,3-5\") to command lines";
+        case Form::folder_mode:
+            return "a mode such as 0750 or 0700: all for its owner, no writing for the world";
         case Form::restart_map:
             return "a mapping of causes to {budget: 3, window: 3 per 6h, delay: 10s, backoff: 2, "
                    "action: restart, requeue or stop}";

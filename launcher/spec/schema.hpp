@@ -40,6 +40,7 @@ enum class Form {
     preload,         ///< auto, off or a list of Python modules
     wrap_map,        ///< ranks to a command line
     hang_after,      ///< auto, off or a duration
+    folder_mode,     ///< octal, as chmod writes it
     restart_map,     ///< causes to what follows from them
     of_site,         ///< a mapping that launcher/site reads, as the administrator's file has it
     free_form        ///< the trainer's own
@@ -52,9 +53,10 @@ using Field =
     std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>,
                  FieldOf<std::optional<int>>, FieldOf<std::optional<bool>>,
                  FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
-                 FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
-                 FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>,
-                 FieldOf<StdStreams>, FieldOf<Preflight>, FieldOf<ResourceSpec>, FieldOf<InputSpec>,
+                 FieldOf<std::optional<std::uint32_t>>, FieldOf<std::chrono::milliseconds>,
+                 FieldOf<std::vector<std::string>>, FieldOf<std::vector<int>>,
+                 FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>,
+                 FieldOf<Preflight>, FieldOf<ResourceSpec>, FieldOf<InputSpec>,
                  FieldOf<PreloadSpec>, FieldOf<HangAfter>, FieldOf<RestartRules>>;
 
 struct Key {

@@ -175,6 +175,8 @@ Json form_schema(const Key& key) {
                  {{"enum", Json::array({false})}}});
         case Form::wrap_map:
             return scalar_map("^(all|[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*)$");
+        case Form::folder_mode:
+            return any_of({{{"type", {"integer", "string"}}, {"pattern", "^(0o)?[0-7]{3,5}$"}}});
         case Form::restart_map:
             return restart_map();
         case Form::of_site:

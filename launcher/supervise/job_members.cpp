@@ -29,7 +29,8 @@ std::shared_ptr<Caller> caller_of(const HeadDoor::Guest& guest) {
                          if (gone)
                              gone();
                      }});
-            }});
+            },
+        .who = numeric_address(guest->remote_endpoint()) + ", with the job's key"});
 }
 
 const char* state_name(JobState state) {
@@ -138,7 +139,26 @@ void JobSupervisor::ask_ranks_to_save() {
     kill_in(grace);
 }
 
+void JobSupervisor::note_ask(const control::Ask& ask, const Caller& caller) {
+    JobAsked asked{.what = {}, .node = ask.argument, .who = caller.who};
+    switch (static_cast<control::Wish>(ask.what)) {
+        case control::Wish::console:
+            asked.what = "attach";
+            break;
+        case control::Wish::drain:
+            asked.what = "drain";
+            break;
+        case control::Wish::take_back:
+            asked.what = "take_back";
+            break;
+        default:
+            return;
+    }
+    report(std::move(asked));
+}
+
 void JobSupervisor::on_ask(const control::Ask& ask, const std::shared_ptr<Caller>& caller) {
+    note_ask(ask, *caller);
     if (ask.what == static_cast<std::uint8_t>(control::Wish::drain))
         return drain(ask.argument, caller);
     if (ask.what == static_cast<std::uint8_t>(control::Wish::take_back))

@@ -95,6 +95,7 @@ private:
     void open_door();
     HeadDoor::Admission on_newcomer(const control::Join& join, const HeadDoor::Guest& guest,
                                     std::string& refusal);
+    void note_ask(const control::Ask& ask, const Caller& caller);
     void drain(const std::string& name, const std::shared_ptr<Caller>& caller);
     void take_back(const std::string& name, const std::shared_ptr<Caller>& caller);
     std::string status_line() const;

@@ -2,7 +2,6 @@
 
 #include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
-#include "base/read_at_most.hpp"
 #include "supervise/run_directory.hpp"
 
 #include <autolaunch/error.hpp>
@@ -21,15 +20,23 @@ constexpr char kRestartsFile[] = "restarts.json";
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 constexpr mode_t kReadableByGroup = 0640;
 
+// By its folder, which must be ours, as the file must: in a place for all somebody else may have
+// put one there, or a link, or a pipe that nobody writes to.
 std::string read_or_nothing(const std::filesystem::path& path) {
     try {
-        return path_exists(path) ? read_at_most(path, kMostBytes) : std::string();
+        if (!path_exists(path.parent_path()))
+            return {};
+        return OwnedFolder::open(path.parent_path())
+            .read(path.filename(), kMostBytes)
+            .value_or(std::string());
     } catch (const SystemError& error) {
         if (error.error_number() == ENOENT)
             return {};
         throw RunDirectoryError(error.code(), error.what(),
                                 "it has the job's restart budgets; make it readable, or move it "
                                 "away to begin with full ones");
+    } catch (const Error& error) {
+        throw RunDirectoryError(error.code(), error.what(), error.hint());
     }
 }
 

@@ -3,10 +3,12 @@
 #include "base/file_system.hpp"
 #include "base/room_on_disk.hpp"
 #include "base/text.hpp"
+#include "base/workspace.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -55,6 +57,7 @@ int next_generation(const fs::path& run_dir) {
 
 // Every node has it, and may make it at the same time.
 OwnedFolder make_run_folder(const fs::path& path) try {
+    refuse_open_parents(path, workspace());
     return OwnedFolder::make(path);
 } catch (const SystemError& error) {
     const SystemError named(error.error_number(), "create the run directory " + path.string());
@@ -125,7 +128,27 @@ RunDirectory::RunDirectory(const LaunchPlan& plan)
     }
 }
 
+// The user made it as he wanted it, and it stays so; but the administrator's word is the last.
+void RunDirectory::look_at_mode(const WorkspaceSpec& wanted) {
+    struct stat facts {};
+    if (folder_.is_new() || ::fstat(folder_.fd(), &facts) != 0)
+        return;
+    const mode_t mode = facts.st_mode & 0777;
+    if (wanted.most && (mode & ~static_cast<mode_t>(*wanted.most)) != 0)
+        throw RunDirectoryError(ErrorCode::invalid_argument,
+                                "the run directory " + path_.string() + " has mode " +
+                                    mode_text(mode) + ", and lets in more than " + wanted.most_by +
+                                    " does",
+                                "chmod " + mode_text(mode & *wanted.most) + " " + path_.string() +
+                                    ", or name one that is not there yet with --log-dir");
+    const mode_t usual = workspace().folder & 0777;
+    if (node_ == 0 && (mode & (S_IRWXG | S_IRWXO) & ~usual) != 0)
+        note_ = "the run directory " + path_.string() + " was there, and keeps its mode " +
+                mode_text(mode) + "; one that is made has " + mode_text(usual);
+}
+
 void RunDirectory::prepare(const LaunchPlan& plan) {
+    look_at_mode(plan.spec.workspace);
     if (plan.node_rank == 0) {
         lock_folder(folder_);
         first_generation_ = next_generation(path_);

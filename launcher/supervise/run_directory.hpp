@@ -26,9 +26,11 @@ public:
 OwnedFolder lock_run_directory(const std::filesystem::path& path);
 
 /// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for
-/// each rank. It is made 0750 and its logs 0640 (less the umask), so that colleagues of the group
-/// can read them and the world cannot; plan.json and trainer_config.json are 0600, for they may
-/// hold keys. A folder that is there already must be the user's own (base/owned_folder.hpp).
+/// each rank. It is made 0750 and its logs 0640 (less the umask), or as the spec's `workspace`
+/// says, so that colleagues of the group can read them and the world cannot; plan.json and
+/// trainer_config.json are 0600, for they may hold keys. A folder that is there already must be the
+/// user's own (base/owned_folder.hpp), and keeps its mode; none may be below one that everybody may
+/// write to (base/workspace.hpp).
 ///
 /// A folder that an earlier attempt left (a requeued job) is gone on with: its generations keep
 /// their numbers, ours follow. A lock keeps a second autolaunch out.
@@ -46,6 +48,9 @@ public:
     explicit RunDirectory(const LaunchPlan& plan);
 
     std::filesystem::path log_of_head() const { return path_ / "events.jsonl"; }
+    /// That the folder was there and lets in more than a new one would; empty: it does not.
+    const std::string& note() const { return note_; }
+
     std::filesystem::path events_path() const { return path_ / ("events" + role_ + ".jsonl"); }
     /// This node's agent is head from now on: what the head writes is its. Its lock it has not; the
     /// next number that no generation has used is first_generation().
@@ -69,6 +74,7 @@ public:
 
 private:
     void prepare(const LaunchPlan& plan);
+    void look_at_mode(const WorkspaceSpec& wanted);
 
     std::filesystem::path path_;
     int node_;
@@ -76,6 +82,7 @@ private:
     std::string role_;    ///< the same of what the head writes: empty on the head
     OwnedFolder folder_;  ///< locked, on the head
     int first_generation_ = 0;
+    std::string note_;
 };
 
 }  // namespace autolaunch::launcher

@@ -56,6 +56,79 @@ contains "and no more" out.log "1 checkpoints"
 ckpt 0 prune runs --keep 2
 [ ! -e runs/step-00000001 ] && [ -e runs/step-00000002 ] || fail "prune kept or deleted the wrong ones: $(ls runs)"
 
+# Where they come from: what was saved, and what is made of it.
+ckpt 0 show --json runs/step-00000003
+json 'd["lineage"]["made_by"] == "save" and d["lineage"]["parent"]["step"] == 2 and d["lineage"]["program"].endswith("/checkpoint_sample") and len(d["lineage"]["program_sha256"]) == 64'
+expect "the program's digest" "$(sha256sum <"$sample" | cut -c 1-64)" "$(python3 -c 'import json; print(json.load(open("out.log"))["lineage"]["program_sha256"])')"
+ckpt 0 verify runs
+contains "its parent" out.log "lineage: after step 2, which is there and is that one"
+ckpt 0 show other
+contains "what it was made of" out.log "after step 1 of $PWD/runs/step-00000001"
+ckpt 0 verify other
+contains "a parent that prune has deleted" out.log "after step 1, which is not there any more"
+ckpt 0 show --json from-all.safetensors
+json 'd["lineage"]["made_by"] == "convert" and d["lineage"]["source"].endswith("/all.safetensors")'
+expect "the source's digest" "$(sha256sum <all.safetensors | cut -c 1-64)" "$(python3 -c 'import json; print(json.load(open("out.log"))["lineage"]["source_sha256"])')"
+python3 - <<'PY' || fail "an export does not say of what it is"
+import json, struct
+data = open("all.safetensors", "rb").read(); size = struct.unpack("<Q", data[:8])[0]
+lineage = json.loads(json.loads(data[8:8 + size])["__metadata__"]["autolaunch_lineage"])
+assert lineage["made_by"] == "export" and lineage["parent"]["step"] == 1 and lineage["parent"]["lineage"]["made_by"] == "save", lineage
+PY
+# One of a version that wrote none loads, and says so.
+cp -r runs/step-00000003 old
+python3 - <<'PY'
+import re, subprocess
+text = open("old/manifest.json").read(); body = text[text.index('"', 23) :]
+body = re.sub(r'"lineage":.*\n', "", body, count=1)
+try:
+    import xxhash
+    digest = xxhash.xxh3_128_hexdigest(body.encode())
+except ImportError:
+    digest = subprocess.run(["xxhsum", "-H2"], input=body.encode(), capture_output=True, check=False).stdout.decode()[:32] if __import__("shutil").which("xxhsum") else ""
+open("old/manifest.json", "w").write('{"manifest_xxh3_128":"' + digest + body) if digest else open("no-xxhash", "w")
+PY
+if [ -e no-xxhash ]; then
+    echo "not tried: a checkpoint without lineage; neither xxhash of Python nor xxhsum is here"
+else
+    ckpt 0 verify old
+    contains "no lineage" out.log "lineage: no lineage"
+    ckpt 0 show old
+    contains "no lineage" out.log "no lineage: an older version has saved it"
+fi
+
+# Signed, and what openssl says of the signature.
+if command -v openssl >/dev/null; then
+    ckpt 0 keygen --signing sign.pem
+    expect "modes of keys" "600 644" "$(stat -c %a sign.pem sign.pem.pub | paste -sd' ')"
+    openssl pkey -in sign.pem -pubout | cmp -s - sign.pem.pub || fail "openssl has another public key"
+    openssl genpkey -algorithm ed25519 -out other.pem 2>openssl.log && openssl pkey -in other.pem -pubout -out other.pub
+    AUTOLAUNCH_SIGNING_KEY=$PWD/sign.pem "$sample" 3 signed 1 0 2>sample.log || fail "no signed sample: $(cat sample.log)"
+    ckpt 0 verify signed --public-key sign.pem.pub
+    contains "the signature" out.log "signature: signed with the key of sign.pem.pub"
+    ckpt 0 verify signed
+    contains "a key that nobody has named" out.log "signed with a key that it names itself"
+    ckpt 1 verify signed --public-key other.pub
+    contains "another's" out.log "does not have the signature of the key other.pub"
+    ckpt 1 verify runs --public-key sign.pem.pub
+    contains "none" out.log "has no signature"
+    python3 - <<'PY' || fail "the manifest has no signature where it is documented"
+text = open("signed/step-00000001/manifest.json").read(); mark = '"manifest_ed25519":"'
+at = text.index(mark) + len(mark)
+open("signature", "wb").write(bytes.fromhex(text[at : at + 128])); open("body", "w").write(text[at + 128 :])
+PY
+    openssl pkeyutl -verify -pubin -inkey sign.pem.pub -rawin -in body -sigfile signature >openssl.log 2>&1 ||
+        fail "openssl does not verify the signature: $(cat openssl.log)"
+    ckpt 0 reshard signed resigned --ranks 2 --signing-key other.pem
+    contains "what was made" out.log "resigned/step-00000001"
+    ckpt 0 verify resigned --public-key other.pub
+    chmod 644 other.pem
+    ckpt 65 reshard signed again-signed --ranks 2 --signing-key other.pem
+    contains "a key that others may read" out.log "is open to others"
+else
+    echo "not tried: signatures; openssl is not installed"
+fi
+
 ckpt 0 verify runs runs/step-00000002
 contains "whole" out.log "runs/step-00000002: whole: "
 shard=$(ls runs/step-00000003/*.safetensors | head -1)

@@ -75,7 +75,7 @@ install_site small.yaml && rm "$site" && ln -s nowhere "$site" && refused "$site
 { echo 'contact: ops@example.org' && cat "$samples/security.yaml" "$samples/monitoring.yaml"; } >both.yaml
 install_site both.yaml
 says 0 "data_security.audit_logging" "$AUTOLAUNCH" policy show
-says 0 "not acted on   this version keeps no audit trail" "$AUTOLAUNCH" policy show
+says 0 "not acted on   the audit trail has no levels" "$AUTOLAUNCH" policy show
 "$AUTOLAUNCH" policy show --json >out.log || failed "policy show --json"
 json 'd["site"]["file"] == "/etc/autolaunch/site.yaml"'
 json '{k["enforced_by"] for k in d["site"]["keys"]} == {"Slurm", "the kernel", "autolaunch", "nobody"}'
@@ -90,7 +90,7 @@ rm "$site"
 job "include: [$samples/security.yaml, $samples/monitoring.yaml]" >included.yaml
 sed -i '/log_path/d' included.yaml
 says 0 "$samples/security.yaml:" "$AUTOLAUNCH" validate included.yaml
-says 0 'this version does not act on network_security.firewall_rules, data_security.audit_logging, audit.enabled' \
+says 0 'this version does not act on network_security.firewall_rules, audit.log_level' \
     "$AUTOLAUNCH" -c included.yaml --log-dir "$work/runs/included"
 grep -q SITE_TEST_WEBHOOK_URL "$work/runs/included/plan.json" && failed "the plan shows a webhook"
 

@@ -3,6 +3,7 @@
 #include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/workspace.hpp"
 #include "logs/rank_files.hpp"
 
 #include <autolaunch/error.hpp>
@@ -153,6 +154,60 @@ TEST_CASE("a folder that everybody may write to is refused, unless it is sticky"
     check_tells(refusal([&] { OwnedFolder::open(open_to_all); }), "everybody may write");
     REQUIRE(::chmod(open_to_all.c_str(), 01777) == 0);
     CHECK_NOTHROW(OwnedFolder::open(open_to_all));
+}
+
+TEST_CASE("a mode and a group that somebody asked for count exactly") {
+    const SharedPlace shared;
+    const mode_t before = ::umask(077);
+    set_workspace({.folder = 0770, .exact = true, .group = ::getegid(), .open_parents = false});
+    const OwnedFolder folder = OwnedFolder::make(shared.path / "team/4711");
+    folder.folder("generation-0").append("stdout");
+    folder.replace("plan.json", "{}", 0600);
+    set_workspace({});
+    ::umask(before);
+    CHECK(mode_of(shared.path / "team/4711") == 02770);
+    CHECK(mode_of(shared.path / "team/4711/generation-0") == 02770);
+    CHECK(mode_of(shared.path / "team/4711/generation-0/stdout") == 0660);
+    CHECK(mode_of(shared.path / "team/4711/plan.json") == 0600);
+    CHECK(!folder.folder("generation-0").is_new());
+}
+
+TEST_CASE("a way through a folder that everybody may write to is refused") {
+    const SharedPlace shared;  // sticky
+    const auto refused = [](const fs::path& path, Workspace how = {}) {
+        return refusal([&] { refuse_open_parents(path, how); }).find("everybody may write") !=
+               std::string::npos;
+    };
+    CHECK(!refused(shared.path / "not/there/yet"));
+    const fs::path open = shared.path / "open";
+    fs::create_directory(open);
+    REQUIRE(::chmod(open.c_str(), 0777) == 0);
+    CHECK(refused(open / "not/there/yet"));
+    CHECK(!refused(open));  // its owner's, and OwnedFolder's, to judge
+    CHECK(!refused(open / "x", {.open_parents = true}));
+    fs::create_directory_symlink(open, shared.path / "link");
+    CHECK(refused(shared.path / "link/x"));
+    const fs::path closed = shared.path / "closed";
+    fs::create_directories(closed / "open");
+    REQUIRE(::chmod((closed / "open").c_str(), 0777) == 0);
+    REQUIRE(::chmod(closed.c_str(), 0700) == 0);
+    CHECK(!refused(closed / "open/x"));  // nobody else comes there
+    REQUIRE(::chmod(closed.c_str(), 0710) == 0);
+    CHECK(refused(closed / "open/x"));
+}
+
+TEST_CASE("modes as people write them, and as ranks are told") {
+    CHECK(folder_mode_from("0750") == mode_t(0750));
+    CHECK(folder_mode_from("750") == mode_t(0750));
+    CHECK(folder_mode_from("0o2770") == mode_t(02770));
+    for (const char* wrong :
+         {"", "75", "0777", "0640", "4755", "1777", "rwx", "0758", "-750", "07500000"})
+        CHECK(!folder_mode_from(wrong));
+    const Workspace made{.folder = 02770, .exact = true, .group = 2001, .open_parents = true};
+    CHECK(to_text(made) == "mode=2770,group=2001,open-parents");
+    CHECK(workspace_from(to_text(made)) == made);
+    for (const char* wrong : {"", "mode=0777", "group=-1", "group=x", "mode=0750,", "what"})
+        CHECK_THROWS_AS(workspace_from(wrong), Error);
 }
 
 TEST_CASE("what is made is for its group to read and not for the world, less the umask") {

@@ -239,3 +239,71 @@ TEST_CASE("nothing is signed whose content is not covered") {
         CHECK(std::string(error.what()) == "rank 1 gave no SHA-256 of shard-2.safetensors.age");
     }
 }
+
+TEST_CASE("Ed25519 as RFC 8032 has it") {
+    need_crypto();
+    // 7.1, TEST 2.
+    const auto key = crypto::SigningKey::parse(
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb\n", "the RFC");
+    CHECK(key.public_text() == "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c");
+    CHECK(hex(key.sign("\x72")) ==
+          "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+          "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00");
+}
+
+TEST_CASE("keys as openssl writes them") {
+    need_crypto();
+    // RFC 8410, 10.3 and 10.1.
+    const auto key = crypto::SigningKey::parse(
+        "-----BEGIN PRIVATE KEY-----\n"
+        "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n"
+        "-----END PRIVATE KEY-----\n",
+        "the RFC");
+    const auto open = crypto::parse_public_key(
+        "-----BEGIN PUBLIC KEY-----\n"
+        "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n"
+        "-----END PUBLIC KEY-----\n",
+        "the RFC");
+    CHECK(key.public_text() == hex(open));
+    CHECK(crypto::parse_public_key(key.public_text(), "digits") == open);
+    std::string public_pem;
+    const auto made = crypto::pem_of_new_signing_key(public_pem);
+    CHECK(crypto::SigningKey::parse(crypto::as_text(made), "made").public_text() ==
+          hex(crypto::parse_public_key(public_pem, "made")));
+    for (const char* wrong :
+         {"", "abc", "-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----\n"})
+        CHECK_THROWS_AS(crypto::SigningKey::parse(wrong, "a file"), Error);
+    CHECK_THROWS_AS(crypto::parse_public_key(crypto::as_text(made), "a secret key"), Error);
+}
+
+TEST_CASE("a signature is of the whole manifest, with and without a MAC") {
+    need_crypto();
+    const auto key = crypto::SigningKey::parse(kKey, "the test");
+    const auto open = crypto::parse_public_key(key.public_text(), "the test");
+    auto stranger = open;
+    stranger[0] ^= 1;
+    Manifest manifest = example();
+    manifest.lineage = R"({"job":"4711","user":"amy"})";
+    CHECK(signature_of(manifest.to_text(), open) == Signed::no);
+    for (const auto& keys : {AuthenticationKeys(), key_of(kKey)}) {
+        const std::string text = keys.to_text(manifest, key);
+        CHECK(Manifest::parse(text) == manifest);
+        CHECK(signature_of(text, open) == Signed::by_key);
+        keys.require_authentic(text, "the test");
+        // Changed by somebody who can compute the digest.
+        std::string changed(body_of_manifest(text));
+        changed.replace(changed.find("4711"), 4, "4712");
+        CHECK(signature_of(with_digest(changed), open) == Signed::otherwise);
+        // Taken out by him.
+        std::string bare(body_of_manifest(text));
+        const std::size_t at = bare.find("\",\n\"manifest_ed25519\":\"");
+        bare.erase(at, 23 + 128);
+        CHECK(signature_of(with_digest(bare), open) == Signed::no);
+    }
+}
+
+TEST_CASE("what is signed has the SHA-256 of its blocks") {
+    need_crypto();
+    const auto key = crypto::SigningKey::parse(kKey, "the test");
+    CHECK_THROWS_AS(AuthenticationKeys().to_text(autolaunch::testing::example(), key), Error);
+}

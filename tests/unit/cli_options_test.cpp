@@ -361,6 +361,21 @@ TEST_CASE("a debugged rank has the screen for itself") {
           "--debug-rank one: expected a rank, a whole number >= 0");
 }
 
+TEST_CASE("audit has two words, and options in any place") {
+    const CommandLine show =
+        parse({"audit", "--job", "4711", "show", "runs/a", "--since=2d", "--kind", "end"});
+    CHECK(show.command == Command::audit);
+    CHECK(show.audit.action == AuditAction::show);
+    CHECK(show.audit.paths == std::vector<std::string>{"runs/a"});
+    CHECK(show.audit.job == "4711");
+    CHECK(show.audit.since == "2d");
+    CHECK(parse({"audit", "verify", "--json"}).audit.json);
+    CHECK(parse({"audit", "--help"}).command == Command::help);
+    CHECK(contains(usage_error_of({"audit"}), "audit needs to know what to do"));
+    CHECK(contains(usage_error_of({"audit", "burn"}), "burn: audit cannot do that"));
+    CHECK(contains(usage_error_of({"audit", "verify", "--job", "1"}), "looks at whole trails"));
+}
+
 TEST_CASE("policy has three words, and options in any place") {
     const CommandLine render = parse({"policy", "--site", "draft.yaml", "render", "slurm", "out"});
     CHECK(render.command == Command::policy);

@@ -258,9 +258,27 @@ TEST_CASE("what can hold is said to hold, by whom and by what") {
           Lines{"autolaunch: holds", "nobody: does not hold"});
     CHECK(of("data_security.encryption_at_rest") ==
           Lines{"autolaunch: unknown", "nobody: unknown"});
-    CHECK(of("data_security.audit_logging") == Lines{"nobody: not acted on"});
+    CHECK(of("data_security.audit_logging") == Lines{"autolaunch: holds"});
+    CHECK(of("audit.enabled") == Lines{"autolaunch: holds"});
+    CHECK(of("audit.log_level") == Lines{"nobody: not acted on"});
     CHECK(of("authentication.method") == Lines{"nobody: unknown"});
     CHECK(of("storage_management.shared_filesystem") == Lines{"the kernel: holds"});
+}
+
+TEST_CASE("data_isolation: who is let in, and which of two values lets in fewer") {
+    const auto of = [](const char* word) {
+        std::vector<SpecError> errors;
+        Value value;
+        value.text = word;
+        value.kind = Value::Kind::scalar;
+        value.plain = true;
+        return isolation_from(value);
+    };
+    CHECK(of("true") == Isolation::group);
+    CHECK(of("group") == Isolation::group);
+    CHECK(of("private") == Isolation::only_owner);
+    CHECK(of("false") == Isolation::none);
+    CHECK(!of("everybody"));
 }
 
 TEST_CASE("what does not hold names the line to change, and what cannot be read is not guessed") {

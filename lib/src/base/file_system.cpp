@@ -1,5 +1,7 @@
 #include "base/file_system.hpp"
 
+#include "base/workspace.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <dirent.h>
@@ -51,10 +53,7 @@ void make_folders(const fs::path& path) {
         return;
     if (path.has_parent_path() && path.parent_path() != path)
         make_folders(path.parent_path());
-    const int failed = ::mkdir(path.c_str(), kFolderMode) == 0 ? 0 : errno;
-    if (failed == 0 || (failed == EEXIST && fs::is_directory(path, unknown)))
-        return;
-    throw SystemError(failed == EEXIST ? ENOTDIR : failed, "create the folder " + path.string());
+    make_one_folder(path, workspace());
 }
 
 void rename_path(const fs::path& from, const fs::path& to) {

@@ -1,8 +1,6 @@
 #pragma once
 #include <autolaunch/export.hpp>
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
@@ -10,10 +8,6 @@
 #include <vector>
 
 namespace autolaunch {
-
-/// Of folders that are made in a run directory or beside a checkpoint: its group may read, the
-/// world may not. The umask takes more away.
-inline constexpr mode_t kFolderMode = 0750;
 
 // What std::filesystem does, with errors of ours. Its own functions throw a filesystem_error unless
 // they are given an error_code, and nobody here catches one: tests/unit/structure_test.cpp keeps
@@ -31,7 +25,7 @@ AUTOLAUNCH_API bool is_folder(const std::filesystem::path& path);
 AUTOLAUNCH_API bool is_file(const std::filesystem::path& path);
 AUTOLAUNCH_API std::uintmax_t file_bytes(const std::filesystem::path& path);
 
-/// With those above it, kFolderMode less the umask; what is there already is left.
+/// With those above it, as workspace() says (base/workspace.hpp); what is there already is left.
 AUTOLAUNCH_API void make_folders(const std::filesystem::path& path);
 /// Replaces a file at `to`.
 AUTOLAUNCH_API void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -4,6 +4,7 @@
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/refuse.hpp"
+#include "base/workspace.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -25,6 +26,11 @@ namespace {
 
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr int kTries = 3;  // of what another process may undo in between
+
+// What is ours alone stays so.
+mode_t file_mode(mode_t mode) {
+    return (mode & (S_IRWXG | S_IRWXO)) == 0 ? mode : workspace().file();
+}
 
 struct stat look_at(int fd, const fs::path& path) {
     struct stat facts {};
@@ -92,8 +98,13 @@ OwnedFolder OwnedFolder::open(const fs::path& path) {
 }
 
 OwnedFolder OwnedFolder::make(const fs::path& path) {
-    make_folders(without_slash(path));
-    return open(path);
+    const fs::path folder = without_slash(path);
+    if (folder.has_parent_path())
+        make_folders(folder.parent_path());
+    std::error_code unknown;
+    const bool is_new = !folder.empty() && !fs::is_directory(folder, unknown) &&
+                        make_one_folder(folder, workspace());
+    return {open_folder(folder.empty() ? "." : folder), path, is_new};
 }
 
 // Where the owner is another one, the file system may show all files as one user's: what we make
@@ -149,7 +160,10 @@ void OwnedFolder::check_file(int fd, const std::string& name) const {
 }
 
 OwnedFolder OwnedFolder::folder(const std::string& name) const {
-    return folder_with(name, kFolderMode);
+    OwnedFolder made = folder_with(name, workspace().folder & 0777);
+    if (made.is_new())
+        finish_folder(made.fd(), made.path(), workspace());
+    return made;
 }
 
 OwnedFolder OwnedFolder::private_folder(const std::string& name) const {
@@ -177,10 +191,12 @@ OwnedFolder OwnedFolder::folder_with(const std::string& name, mode_t mode) const
 }
 
 UniqueFd OwnedFolder::create(const std::string& name, mode_t mode) const {
+    const mode_t wanted = file_mode(mode);
     UniqueFd fd(::openat(fd_.get(), name.c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, mode));
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, wanted));
     if (!fd)
         throw SystemError(errno, "create " + (path_ / name).string());
+    finish_file(fd.get(), path_ / name, wanted, workspace());
     return fd;
 }
 
@@ -188,11 +204,14 @@ UniqueFd OwnedFolder::create(const std::string& name, mode_t mode) const {
 UniqueFd OwnedFolder::append(const std::string& name, mode_t mode) const {
     const fs::path path = path_ / name;
     for (int left = kTries;; --left) {
+        const mode_t wanted = file_mode(mode);
         UniqueFd fd(::openat(fd_.get(), name.c_str(),
                              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC,
-                             mode));
-        if (fd)
+                             wanted));
+        if (fd) {
+            finish_file(fd.get(), path, wanted, workspace());
             return fd;
+        }
         if (errno != EEXIST)
             throw SystemError(errno, "create " + path.string());
         fd.reset(::openat(fd_.get(), name.c_str(),

@@ -13,7 +13,7 @@
 
 namespace autolaunch {
 
-/// Of files in such folders as kFolderMode (base/file_system.hpp) is of.
+/// For files that whoever workspace() lets in may read (base/workspace.hpp), as far as it does.
 inline constexpr mode_t kFileMode = 0640;
 
 /// A folder in which nobody but its owner, us, can make us write elsewhere. Whoever writes files
@@ -33,14 +33,15 @@ inline constexpr mode_t kFileMode = 0640;
 /// cannot be trusted. Threads: const functions may be called from any.
 class AUTOLAUNCH_API OwnedFolder {
 public:
-    /// The folder must be there.
+    /// The folder must be there. What is made in it is as workspace() says, but for what is made
+    /// for ourselves alone (0600).
     static OwnedFolder open(const std::filesystem::path& path);
     /// The same; it and those above it are made where they are missing.
     static OwnedFolder make(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }
     int fd() const { return fd_.get(); }
-    /// Whether folder() made it just now, so that nothing is in it.
+    /// Whether folder() or make() made it just now, so that nothing is in it.
     bool is_new() const { return is_new_; }
 
     /// A folder in it, made if it is missing.

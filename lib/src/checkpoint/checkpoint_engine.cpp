@@ -5,15 +5,18 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/commit/lineage.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/load/part_reader.hpp"
 #include "checkpoint/state_rules.hpp"
+#include "session/environment.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <utility>
@@ -60,12 +63,24 @@ std::vector<Manifest::MeshDimension> mesh_of(const fsdp::Arrangement& arrangemen
 
 }  // namespace
 
+namespace {
+
+// A launcher, or a person, names the key for trainers that know nothing of it.
+CheckpointOptions with_environment(CheckpointOptions options) {
+    const char* file = std::getenv(env::kSigningKey);
+    if (options.encryption.signing_key_file.empty() && file != nullptr)
+        options.encryption.signing_key_file = file;
+    return options;
+}
+
+}  // namespace
+
 CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world,
                                    const CheckpointOptions& options, CheckpointEvents events,
                                    WriterIdentity identity, std::vector<int> leaders)
     : storage_(std::move(storage)),
       world_(std::move(world)),
-      options_(options),
+      options_(with_environment(options)),
       events_(std::move(events)),
       fence_(*storage_, options_.directory, std::move(identity)),
       keys_(options_.encryption),
@@ -206,8 +221,10 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
         if (!nlohmann::json::accept(options.extra))
             throw Error(ErrorCode::invalid_argument, "SaveOptions::extra is not JSON text");
         require_valid(options.opaque);
-        if (world_.rank() == 0)
+        if (world_.rank() == 0) {
             keys_.authentication();
+            keys_.signer();
+        }
     });
     require_equal(world_, hash_of(step, state),
                   "the ranks save different steps, or tensors with other names or shapes");
@@ -380,10 +397,33 @@ void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
     manifest.saved_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
+// Its manifest is read once: of what this process saved itself the digest is known.
+std::optional<LineageParent> CheckpointEngine::parent_at(std::int64_t step) {
+    if (saved_last_ && saved_last_->step == step)
+        return saved_last_;
+    LineageParent parent{.step = step, .manifest_sha256 = {}, .path = {}, .lineage = {}};
+    try {
+        parent.manifest_sha256 = sha256_text(
+            read_whole(*storage_, options_.directory / checkpoint_name(step) / kManifestName,
+                       kMaxManifestBytes));
+    } catch (const Error&) {  // in the second place, or on another node
+    }
+    return parent;
+}
+
 std::string CheckpointEngine::finished_manifest(Manifest& manifest, const Job& job) {
     complete(manifest, job);
     manifest.parent_step = place_->newest_step();
-    return keys_.authentication().to_text(manifest);
+    const crypto::SigningKey& signer = keys_.signer();
+    std::optional<LineageParent> parent;
+    if (manifest.parent_step)
+        parent = parent_at(*manifest.parent_step);
+    manifest.lineage =
+        lineage_text("save", parent, signer.empty() ? std::string() : signer.public_text());
+    std::string text = keys_.authentication().to_text(manifest, signer);
+    saved_last_ = LineageParent{
+        .step = manifest.step, .manifest_sha256 = sha256_text(text), .path = {}, .lineage = {}};
+    return text;
 }
 
 // From here on only the names are missing.

@@ -1,6 +1,7 @@
 #pragma once
 #include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/checkpoint_keys.hpp"
+#include "checkpoint/commit/lineage.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/place/place.hpp"
 #include "checkpoint/save/async_save.hpp"
@@ -109,6 +110,7 @@ private:
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
     std::string finished_manifest(Manifest& manifest, const Job& job);
+    std::optional<LineageParent> parent_at(std::int64_t step);
     void stage(const std::filesystem::path& unfinished, const std::string& text);
     void publish(const std::filesystem::path& unfinished, std::int64_t step);
     void note_start(const std::optional<CheckpointInfo>& found);
@@ -137,7 +139,8 @@ private:
         durable_seconds_{0};  // of the last that was published
     std::atomic<bool> has_cost_{false};
     Job job_;
-    std::unique_ptr<AsyncSave> in_flight_;  // last: it uses the others
+    std::optional<LineageParent> saved_last_;  // by this process, on rank 0
+    std::unique_ptr<AsyncSave> in_flight_;     // last: it uses the others
 };
 
 }  // namespace autolaunch

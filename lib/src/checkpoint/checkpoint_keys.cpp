@@ -12,6 +12,14 @@ const AuthenticationKeys& CheckpointKeys::authentication() {
     return *authentication_;
 }
 
+const crypto::SigningKey& CheckpointKeys::signer() {
+    if (!signer_)
+        signer_ = options_.signing_key_file.empty()
+                      ? crypto::SigningKey()
+                      : crypto::SigningKey::read(options_.signing_key_file);
+    return *signer_;
+}
+
 ReadKeys CheckpointKeys::reading(const Manifest& manifest) {
     ReadKeys keys;
     if (is_authenticated(options_))

@@ -20,6 +20,8 @@ public:
 
     /// Rank 0's alone; that there are any all ranks know.
     const AuthenticationKeys& authentication();
+    /// Rank 0's alone; empty: nothing is signed.
+    const crypto::SigningKey& signer();
     /// What reading these files takes. Where nothing is encrypted nobody is asked for a key to open
     /// it.
     ReadKeys reading(const Manifest& manifest);
@@ -27,6 +29,7 @@ public:
 private:
     EncryptionOptions options_;
     std::optional<AuthenticationKeys> authentication_;
+    std::optional<crypto::SigningKey> signer_;
     std::vector<age::Identity> identities_;
 };
 

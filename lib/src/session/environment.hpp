@@ -35,6 +35,12 @@ inline constexpr char kStore[] = "AUTOLAUNCH_STORE";  // host:port of this node'
 inline constexpr char kStoreToken[] =
     "AUTOLAUNCH_STORE_TOKEN";  // what keys of ours begin with: who has it is of the job
 inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";  // absolute path of the run directory
+inline constexpr char kSpecDigest[] =
+    "AUTOLAUNCH_SPEC_DIGEST";  // 16 digits: of all that the job's spec was read from
+inline constexpr char kSigningKey[] =
+    "AUTOLAUNCH_SIGNING_KEY";  // a file: the key that signs checkpoints (checkpoint.signing_key)
+inline constexpr char kWorkspace[] =
+    "AUTOLAUNCH_WORKSPACE";  // how checkpoints are made: mode=0750,group=2001 (base/workspace.hpp)
 inline constexpr char kStdout[] =
     "AUTOLAUNCH_STDOUT";  // DEVICE:INODE of the rank's log, for autolaunch-lines.so
 inline constexpr char kTrainerConfig[] =

@@ -55,7 +55,7 @@ test_next_start_after_all_was_killed() {
 }
 test_epilog_cleans_after_another_user() {
     touch "$work/../epilog"
-    chmod 777 .
+    chmod 1777 .
     orphan setpriv --reuid=65534 --regid=65534 --clear-groups
     eventually "the end of all on node2" none_on_node2
     eventually "its certificate" test -s run/exit.node-1.json

@@ -69,7 +69,7 @@ test_folder_of_the_login_node() { # XDG_RUNTIME_DIR comes along with srun, the f
 test_ordinary_user() {
     cp "$AUTOLAUNCH" "$misbehave" .  # the build may be below a home that is closed to others
     spec 2 "$PWD/$(basename "$misbehave")" meet
-    chmod 777 . && chmod 755 ..
+    chmod 1777 . && chmod 755 ..
     "$cluster" on head setpriv --reuid daemon --regid daemon --clear-groups \
         timeout 60 srun -N3 "$PWD/autolaunch" --log-dir run -c train.yaml >out.log 2>err.log
     code=$?

@@ -49,6 +49,10 @@ struct EncryptionOptions {
     std::filesystem::path authentication_key_file =
         {};  ///< nobody else may open the file; rank 0 alone reads it
     std::string authentication_key_command = {};  ///< or a command that prints it
+    /// A key of Ed25519: what is saved is signed with it, and whoever has the public key can verify
+    /// who saved it (docs/encryption.md). Nobody else may open the file; rank 0 alone reads it.
+    /// Without it: the file that AUTOLAUNCH_SIGNING_KEY names, if it does.
+    std::filesystem::path signing_key_file = {};
 };
 
 struct CheckpointOptions {

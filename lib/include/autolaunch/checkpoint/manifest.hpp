@@ -75,7 +75,9 @@ struct AUTOLAUNCH_API Manifest {
     std::string library;             ///< version of the library that wrote it
     std::int64_t saved_unix_ms = 0;  ///< milliseconds since 1970, UTC; 0 when nobody said
     std::string extra = "{}";        ///< the trainer's own JSON text
-    std::vector<File> files;         ///< by rank
+    /// Who saved it, of what: a JSON object (docs/checkpoint-format.md); empty: nobody said.
+    std::string lineage = {};
+    std::vector<File> files;  ///< by rank
     std::vector<Tensor> tensors;
 
     /// JSON text that starts with a digest of the rest.

@@ -21,6 +21,9 @@ constexpr char kPurpose[] = "autolaunch checkpoint manifest v1";
 // Between the manifest's digest and the MAC's digits; the MAC is of all that follows those.
 constexpr std::string_view kMacStart = "\",\n\"manifest_hmac_sha256\":\"";
 constexpr std::size_t kMacDigits = 64;
+// Behind the MAC where there is one, else in its place; the signature is of all that follows.
+constexpr std::string_view kSignatureStart = "\",\n\"manifest_ed25519\":\"";
+constexpr std::size_t kSignatureDigits = 128;
 
 // Up to the end of the line, without it.
 std::string_view take_line(std::string_view& text) {
@@ -78,18 +81,39 @@ SecretBytes AuthenticationKeys::new_key_line() {
     return line;
 }
 
-std::string AuthenticationKeys::to_text(const Manifest& manifest) const {
+std::string AuthenticationKeys::to_text(const Manifest& manifest,
+                                        const crypto::SigningKey& signer) const {
     const std::string plain = manifest.to_text();
-    if (empty())
+    if (empty() && signer.empty())
         return plain;
     for (const Manifest::File& file : manifest.files)
         if (!has_sha256(file))
             throw Error(ErrorCode::mismatch,
                         "rank " + std::to_string(file.rank) + " gave no SHA-256 of " + file.name,
                         "give all ranks the same encryption options");
-    const std::string_view body = body_of_manifest(plain);
+    std::string body(body_of_manifest(plain));
+    if (!signer.empty())
+        body = std::string(kSignatureStart) + hex(signer.sign(body)) + body;
+    if (empty())
+        return with_digest(body);
     const crypto::Digest mac = crypto::hmac_sha256(keys_.front(), crypto::bytes_of(body));
-    return with_digest(std::string(kMacStart) + hex(mac) + std::string(body));
+    return with_digest(std::string(kMacStart) + hex(mac) + body);
+}
+
+Signed signature_of(std::string_view text, const crypto::Point& public_key) {
+    std::string_view body = body_of_manifest(text);
+    if (body.starts_with(kMacStart) && body.size() > kMacStart.size() + kMacDigits)
+        body.remove_prefix(kMacStart.size() + kMacDigits);
+    if (!body.starts_with(kSignatureStart))
+        return Signed::no;
+    body.remove_prefix(kSignatureStart.size());
+    crypto::Signature signature = {};
+    if (!parse_hex(body.substr(0, kSignatureDigits), signature))
+        return Signed::otherwise;
+    body.remove_prefix(kSignatureDigits);
+    return crypto::ed25519_verify(public_key, crypto::bytes_of(body), signature)
+               ? Signed::by_key
+               : Signed::otherwise;
 }
 
 void AuthenticationKeys::require_authentic(std::string_view text, const std::string& name) const {

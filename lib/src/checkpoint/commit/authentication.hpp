@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoint/crypto/secret.hpp"
+#include "checkpoint/crypto/signing.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/manifest.hpp>
@@ -39,9 +40,9 @@ public:
     static crypto::SecretBytes new_key_line();
 
     bool empty() const noexcept { return keys_.empty(); }
-    /// The manifest's text, with the first key's MAC. Throws Error{mismatch} unless every file has
-    /// its SHA-256.
-    std::string to_text(const Manifest& manifest) const;
+    /// The manifest's text, with the first key's MAC and the signature of `signer`, if there are
+    /// such. Throws Error{mismatch} unless every file has its SHA-256.
+    std::string to_text(const Manifest& manifest, const crypto::SigningKey& signer = {}) const;
     /// Throws NotAuthentic unless the text has the MAC of one of the keys; `name` is the manifest's
     /// in errors. Nothing of the text is looked at before.
     void require_authentic(std::string_view text, const std::string& name) const;
@@ -49,6 +50,10 @@ public:
 private:
     std::vector<crypto::SecretBytes> keys_;  ///< derived, for the MAC
 };
+
+/// Of a manifest's text, which has its digest: whether it has a signature, and of this key.
+enum class Signed { no, by_key, otherwise };
+Signed signature_of(std::string_view text, const crypto::Point& public_key);
 
 /// An authentication key is set.
 bool is_authenticated(const EncryptionOptions& options);

@@ -73,6 +73,12 @@ namespace {
     X(EVP_CipherInit_ex)            \
     X(EVP_CipherUpdate)             \
     X(EVP_Digest)                   \
+    X(EVP_DigestSign)               \
+    X(EVP_DigestSignInit)           \
+    X(EVP_DigestVerify)             \
+    X(EVP_DigestVerifyInit)         \
+    X(EVP_MD_CTX_free)              \
+    X(EVP_MD_CTX_new)               \
     X(EVP_PKEY_CTX_free)            \
     X(EVP_PKEY_CTX_new)             \
     X(EVP_PKEY_derive)              \
@@ -98,6 +104,7 @@ const CryptoLibrary& library() {
 
 struct Release {
     void operator()(EVP_PKEY* key) const { library().EVP_PKEY_free(key); }
+    void operator()(EVP_MD_CTX* context) const { library().EVP_MD_CTX_free(context); }
     void operator()(EVP_PKEY_CTX* context) const { library().EVP_PKEY_CTX_free(context); }
 };
 template <class T>
@@ -108,10 +115,11 @@ void require(bool worked, const char* doing) {
         throw Error(ErrorCode::system, std::string("libcrypto cannot ") + doing);
 }
 
-Owned<EVP_PKEY> private_key(Bytes secret) {
-    Owned<EVP_PKEY> key(library().EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, nullptr,
-                                                               secret.data(), secret.size()));
-    require(key != nullptr, "make a key of X25519");
+Owned<EVP_PKEY> private_key(Bytes secret, int type = EVP_PKEY_X25519) {
+    Owned<EVP_PKEY> key(
+        library().EVP_PKEY_new_raw_private_key(type, nullptr, secret.data(), secret.size()));
+    require(key != nullptr,
+            type == EVP_PKEY_X25519 ? "make a key of X25519" : "make a key of Ed25519");
     return key;
 }
 
@@ -156,13 +164,46 @@ SecretBytes x25519(Bytes secret, const Point& point) {
     return shared;
 }
 
-Point x25519_public(Bytes secret) {
+namespace {
+
+Point public_of(const Owned<EVP_PKEY>& key) {
     Point point;
     std::size_t bytes = point.size();
-    require(
-        library().EVP_PKEY_get_raw_public_key(private_key(secret).get(), point.data(), &bytes) == 1,
-        "derive a public key");
+    require(library().EVP_PKEY_get_raw_public_key(key.get(), point.data(), &bytes) == 1,
+            "derive a public key");
     return point;
+}
+
+}  // namespace
+
+Point x25519_public(Bytes secret) { return public_of(private_key(secret)); }
+Point ed25519_public(Bytes secret) { return public_of(private_key(secret, EVP_PKEY_ED25519)); }
+
+Signature ed25519_sign(Bytes secret, Bytes message) {
+    const Owned<EVP_PKEY> key = private_key(secret, EVP_PKEY_ED25519);
+    const Owned<EVP_MD_CTX> context(library().EVP_MD_CTX_new());
+    Signature signature = {};
+    std::size_t bytes = signature.size();
+    require(context &&
+                library().EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key.get()) ==
+                    1 &&
+                library().EVP_DigestSign(context.get(), signature.data(), &bytes, message.data(),
+                                         message.size()) == 1 &&
+                bytes == signature.size(),
+            "sign with Ed25519");
+    return signature;
+}
+
+bool ed25519_verify(const Point& point, Bytes message, const Signature& signature) {
+    const Owned<EVP_PKEY> key(library().EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr,
+                                                                    point.data(), point.size()));
+    const Owned<EVP_MD_CTX> context(library().EVP_MD_CTX_new());
+    require(key && context &&
+                library().EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr,
+                                               key.get()) == 1,
+            "set up Ed25519");
+    return library().EVP_DigestVerify(context.get(), signature.data(), signature.size(),
+                                      message.data(), message.size()) == 1;
 }
 
 // One context a direction, keyed once: a chunk then sets its nonce only.
@@ -254,6 +295,9 @@ Digest sha256(Bytes) { refuse_without_openssl(); }
 Digest hmac_sha256(Bytes, Bytes) { refuse_without_openssl(); }
 SecretBytes x25519(Bytes, const Point&) { refuse_without_openssl(); }
 Point x25519_public(Bytes) { refuse_without_openssl(); }
+Signature ed25519_sign(Bytes, Bytes) { refuse_without_openssl(); }
+Point ed25519_public(Bytes) { refuse_without_openssl(); }
+bool ed25519_verify(const Point&, Bytes, const Signature&) { refuse_without_openssl(); }
 ChaCha20Poly1305::ChaCha20Poly1305(Bytes) { refuse_without_openssl(); }
 ChaCha20Poly1305::ChaCha20Poly1305(ChaCha20Poly1305&&) noexcept = default;
 ChaCha20Poly1305& ChaCha20Poly1305::operator=(ChaCha20Poly1305&&) noexcept = default;

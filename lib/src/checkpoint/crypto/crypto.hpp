@@ -33,6 +33,12 @@ SecretBytes hkdf_sha256(Bytes input_key, Bytes salt, std::string_view info);
 SecretBytes x25519(Bytes secret, const Point& point);
 Point x25519_public(Bytes secret);
 
+/// RFC 8032, Ed25519. The secret is the seed of 32 bytes.
+using Signature = std::array<std::uint8_t, 64>;
+Signature ed25519_sign(Bytes secret, Bytes message);
+Point ed25519_public(Bytes secret);
+bool ed25519_verify(const Point& key, Bytes message, const Signature& signature);
+
 /// From the kernel's generator.
 SecretBytes random_secret(std::size_t bytes);
 /// Takes the same time wherever they differ.

@@ -161,6 +161,12 @@ void parse_head(const JsonReader& reader, Manifest& manifest) {
     manifest.world_size = static_cast<int>(reader.field("world_size").count(INT32_MAX));
     manifest.strategy = reader.field("strategy").text();
     manifest.extra = reader.field("extra").text();
+    if (reader.raw().contains("lineage")) {
+        const json& lineage = reader.raw().at("lineage");
+        if (!lineage.is_object())
+            reader.field("lineage").fail("is not an object");
+        manifest.lineage = json_text(lineage);
+    }
     const JsonReader mesh = reader.field("mesh");
     std::int64_t ranks = 1;
     for (std::size_t i = 0; i < mesh.array_size(); ++i) {
@@ -240,6 +246,8 @@ std::string Manifest::to_text() const {
             ",\"strategy\":" + json_text(strategy) + ",\n";
     body += "\"digest_block_bytes\":" + std::to_string(kBlockBytes) + ",\n";
     body += "\"extra\":" + json_text(extra) + ",\n";
+    if (!lineage.empty())
+        body += "\"lineage\":" + lineage + ",\n";
     body += "\"files\":[" + lines_of(files) + "],\n";
     body += "\"tensors\":[" + lines_of(tensors) + "]}\n";
     return with_digest(body);

@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/text.hpp"
+#include "checkpoint/age/age_header.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 
 #include <autolaunch/error.hpp>
@@ -171,6 +172,25 @@ S3Client::Put S3Client::put(const std::string& key, std::span<const std::byte> b
     }
     operation.headers["if-none-match"] = "*";
     return request(operation, deadline, {412}).status == 412 ? Put::exists : Put::created;
+}
+
+S3Client::Put S3Client::put_locked(const std::string& key, std::span<const std::byte> bytes,
+                                   const std::map<std::string, std::string>& lock,
+                                   const Deadline& deadline) {
+    Operation operation{.method = "PUT", .key = key};
+    operation.body = bytes;
+    operation.headers = lock;
+    operation.headers["if-none-match"] = "*";
+    const crypto::Digest digest =
+        crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+    operation.headers["x-amz-checksum-sha256"] = age::encode_base64(digest) + '=';
+    return request(operation, deadline, {412}).status == 412 ? Put::exists : Put::created;
+}
+
+std::string S3Client::locked_until(const std::string& key, const Deadline& deadline) {
+    const HttpResponse response = request({.method = "HEAD", .key = key}, deadline, {404});
+    const auto found = response.headers.find("x-amz-object-lock-retain-until-date");
+    return found == response.headers.end() ? std::string() : found->second;
 }
 
 std::optional<std::uint64_t> S3Client::find(const std::string& key, const Deadline& deadline) {

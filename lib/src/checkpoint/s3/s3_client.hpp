@@ -48,6 +48,12 @@ public:
     /// connection that broke, that may be the very object that was put: compare it.
     Put put(const std::string& key, std::span<const std::byte> bytes, bool if_absent,
             const Deadline& deadline);
+    /// As put() where it is absent, with headers that lock the object (x-amz-object-lock-…); none:
+    /// as the bucket's own rule says. A checksum goes with it, which locked buckets ask for.
+    Put put_locked(const std::string& key, std::span<const std::byte> bytes,
+                   const std::map<std::string, std::string>& lock, const Deadline& deadline);
+    /// Until when an object is locked, as the server writes it; empty: it is not, or not known.
+    std::string locked_until(const std::string& key, const Deadline& deadline);
     /// An object of any size: in parts where it is large. `read` fills the span from an offset of
     /// the source; it is called by one thread at a time, in order. On failure what was sent is
     /// taken back, and no object appears.

@@ -96,8 +96,9 @@ std::span<const std::byte> EncryptingSource::next_plain() {
 }
 
 BlockHashes hashes_for(const EncryptionOptions& options) {
-    return options.recipients.empty() && !is_authenticated(options) ? BlockHashes::xxh3
-                                                                    : BlockHashes::xxh3_and_sha256;
+    const bool wanted = !options.recipients.empty() || is_authenticated(options) ||
+                        !options.signing_key_file.empty();
+    return wanted ? BlockHashes::xxh3_and_sha256 : BlockHashes::xxh3;
 }
 
 Manifest write_shards(Storage& storage, const std::filesystem::path& directory,

@@ -1,7 +1,6 @@
 #include "checkpoint/storage/posix_file.hpp"
 
 #include "base/file_io.hpp"
-#include "base/owned_folder.hpp"
 #include "base/room_on_disk.hpp"
 
 #include <autolaunch/error.hpp>
@@ -41,20 +40,25 @@ PosixFile::PosixFile(UniqueFd fd, fs::path path, bool direct, bool uring)
 std::unique_ptr<PosixFile> PosixFile::open_with(const fs::path& path, int flags,
                                                 const LargeFileOptions& options) {
     const bool creates = (flags & O_CREAT) != 0;
+    const mode_t mode = options.made.file();
+    const auto opened = [&](UniqueFd fd, bool direct) {
+        if (creates)
+            finish_file(fd.get(), path, mode, options.made);
+        return std::unique_ptr<PosixFile>(
+            new PosixFile(std::move(fd), path, direct, options.uring));
+    };
     if (creates)
         clear_name(path);
     if (options.direct) {
-        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, kFileMode));
+        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, mode));
         if (fd)
-            return std::unique_ptr<PosixFile>(
-                new PosixFile(std::move(fd), path, true, options.uring));
+            return opened(std::move(fd), true);
         // EINVAL is the refusal of O_DIRECT, which comes after the file was made; every other
         // reason shows again below.
         if (creates)
             clear_name(path);
     }
-    return std::unique_ptr<PosixFile>(
-        new PosixFile(open_file(path, flags, kFileMode), path, false, options.uring));
+    return opened(open_file(path, flags, mode), false);
 }
 
 std::unique_ptr<StorageFile> PosixFile::create(const fs::path& path,

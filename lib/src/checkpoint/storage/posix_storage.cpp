@@ -7,7 +7,6 @@
 
 #include <autolaunch/error.hpp>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,13 +24,18 @@ void check(const std::error_code& error, const std::string& doing) {
 
 class PosixStorage final : public Storage {
 public:
-    explicit PosixStorage(const LargeFileOptions& options) : options_(options) {}
+    explicit PosixStorage(const LargeFileOptions& options)
+        : options_(options),
+          made_(workspace_of_environment()),
+          small_{.direct = false, .uring = false, .made = made_} {
+        options_.made = made_;
+    }
 
     std::unique_ptr<StorageFile> create(const fs::path& path) override {
-        return PosixFile::create(path, kSmall);
+        return PosixFile::create(path, small_);
     }
     std::unique_ptr<StorageFile> open(const fs::path& path) override {
-        return PosixFile::open(path, kSmall);
+        return PosixFile::open(path, small_);
     }
     std::unique_ptr<StorageFile> create_large(const fs::path& path) override {
         return PosixFile::create(path, options_);
@@ -41,19 +45,8 @@ public:
     }
 
     void create_directories(const fs::path& path) override {
-        std::error_code error;
-        if (fs::is_directory(path, error)) {
-            refuse_strangers_link(path);
-            return refuse_strangers_folder(path.empty() ? "." : path);
-        }
-        const fs::path parent = path.parent_path();
-        if (!parent.empty())
-            create_directories(parent);
-        const int failed = ::mkdir(path.c_str(), kFolderMode) == 0 ? 0 : errno;
-        if (failed != 0 && (failed != EEXIST || !fs::is_directory(path, error)))
-            throw SystemError(failed == EEXIST ? ENOTDIR : failed,
-                              "create directory " + path.string());
-        autolaunch::sync_directory(parent);
+        refuse_open_parents(path / kInIt, made_);
+        make_missing(path);
     }
 
     std::vector<std::string> list(const fs::path& path) override {
@@ -98,6 +91,19 @@ public:
     }
 
 private:
+    void make_missing(const fs::path& path) const {
+        std::error_code error;
+        if (fs::is_directory(path, error)) {
+            refuse_strangers_link(path);
+            return refuse_strangers_folder(path.empty() ? "." : path);
+        }
+        const fs::path parent = path.parent_path();
+        if (!parent.empty())
+            make_missing(parent);
+        make_one_folder(path, made_);
+        autolaunch::sync_directory(parent);
+    }
+
     // NFS keeps a deleted file that this machine has open as ".nfs…", and its directory with it:
     // the others can go.
     static void remove_around_open_files(const fs::path& path) {
@@ -107,8 +113,11 @@ private:
                 fs::remove_all(entry, ignored);
     }
 
-    static constexpr LargeFileOptions kSmall{.direct = false, .uring = false};
+    static constexpr char kInIt[] = "step";  // whatever is made there
+
     LargeFileOptions options_;
+    Workspace made_;
+    LargeFileOptions small_;
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
 #pragma once
+#include "base/workspace.hpp"
+
 #include <autolaunch/export.hpp>
 
 #include <cstddef>
@@ -95,8 +97,9 @@ public:
 
 /// How large files of this machine are moved. The defaults are the fast ones; tests turn parts off.
 struct LargeFileOptions {
-    bool direct = true;  ///< past the page cache (O_DIRECT), where the file system takes it
-    bool uring = true;   ///< by io_uring, where the kernel has it; else by threads
+    bool direct = true;   ///< past the page cache (O_DIRECT), where the file system takes it
+    bool uring = true;    ///< by io_uring, where the kernel has it; else by threads
+    Workspace made = {};  ///< how what is new is made; make_posix_storage() asks the environment
 };
 
 /// Files and directories of this machine's file systems.
