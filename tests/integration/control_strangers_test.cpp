@@ -156,9 +156,9 @@ TEST_CASE("another job, another version and another key are told apart, at both 
     CHECK(key.node == "it is of a job of this name, but has another key");
 
     Preamble newer = node_preamble();
-    newer.protocol = 13;
+    newer.protocol = 14;
     const std::string version =
-        "it speaks version 13 of the control protocol, this node version 12: install the same "
+        "it speaks version 14 of the control protocol, this node version 13: install the same "
         "autolaunch on all nodes";
     CHECK(judged(encode_preamble(newer).substr(0, 11) + "then whatever", Kind::not_ours) ==
           version);
