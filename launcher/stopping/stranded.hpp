@@ -19,14 +19,15 @@ struct Stranded {
         std::string
             door;  ///< "address:port", where its agent is heard for as long as it is in the job
     };
-    std::vector<Other> others;  ///< the newest record's voters, in the order of nodes, but this one
-    std::size_t place = 0;      ///< this node's among them
-    int term = 0;               ///< of the last head that it has followed
-    bool led = false;           ///< which was itself
-    int generation = -1;        ///< the newest that has begun here; -1: none
-    bool had_ranks = false;     ///< of that
-    bool has_saved = false;     ///< there is a checkpoint to go on from
-    std::filesystem::path log;  ///< events.jsonl of the job's heads
+    std::vector<Other> others =
+        {};                  ///< the newest record's voters, in the order of nodes, but this one
+    std::size_t place = 0;   ///< this node's among them
+    int term = 0;            ///< of the last head that it has followed
+    bool led = false;        ///< which was itself
+    int generation = -1;     ///< the newest that has begun here; -1: none
+    bool had_ranks = false;  ///< of that
+    bool has_saved = false;  ///< there is a checkpoint to go on from
+    std::filesystem::path log = {};  ///< events.jsonl of the job's heads
     /// In which a head that goes on has given this node's ranks up, and ended its own.
     std::chrono::milliseconds settles_in{0};
 };

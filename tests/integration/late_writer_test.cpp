@@ -124,7 +124,7 @@ private:
 
 TEST_CASE("what a writer publishes after a later generation has begun counts for nobody") {
     const TemporaryDirectory folder;
-    const fs::path directory = folder.path / "checkpoints";
+    const fs::path directory = folder.path() / "checkpoints";
     LateWriter late(directory);
     CHECK(Generation(directory, 1).resumes_from() == 10);
     CHECK(late.goes_on());
@@ -140,7 +140,7 @@ TEST_CASE("what a writer publishes after a later generation has begun counts for
 
 TEST_CASE("the same step of a later generation is not replaced") {
     const TemporaryDirectory folder;
-    const fs::path directory = folder.path / "checkpoints";
+    const fs::path directory = folder.path() / "checkpoints";
     LateWriter late(directory);
     Generation first(directory, 1);
     CHECK(first.resumes_from() == 10);
@@ -154,7 +154,7 @@ TEST_CASE("the same step of a later generation is not replaced") {
 
 TEST_CASE("a later generation that has saved leaves nothing to publish") {
     const TemporaryDirectory folder;
-    const fs::path directory = folder.path / "checkpoints";
+    const fs::path directory = folder.path() / "checkpoints";
     LateWriter late(directory);
     Generation first(directory, 1);
     CHECK(first.resumes_from() == 10);
@@ -165,7 +165,7 @@ TEST_CASE("a later generation that has saved leaves nothing to publish") {
 
 TEST_CASE("what was published before the look counts, whoever is dead by then") {
     const TemporaryDirectory folder;
-    const fs::path directory = folder.path / "checkpoints";
+    const fs::path directory = folder.path() / "checkpoints";
     LateWriter late(directory);
     CHECK(late.goes_on());
     Generation first(directory, 1);
