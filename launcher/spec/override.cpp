@@ -4,6 +4,7 @@
 #include "spec/spec.hpp"
 #include "spec/yaml_reader.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <memory>
 #include <utility>
@@ -57,6 +58,36 @@ std::string why_no_step(const Value& parent, const std::string& name, const std:
     return path + " is " + describe(parent) + ", so nothing can be set in it";
 }
 
+bool has_secret(const Value& value) {
+    return value.secret || std::any_of(value.items.begin(), value.items.end(), has_secret) ||
+           std::any_of(value.entries.begin(), value.entries.end(),
+                       [](const Entry& entry) { return has_secret(entry.value); });
+}
+
+/// Of what is no YAML: by any word in it.
+bool names_a_secret(const std::string& text) {
+    std::string word;
+    for (const char c : text + ' ') {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < 128 && (std::isalnum(byte) != 0 || c == '_' || c == '-'))
+            word += c;
+        else if (!word.empty() && names_secret(std::exchange(word, {})))
+            return true;
+    }
+    return mask_secrets(text) != text;
+}
+
+/// By the names that lead to it, by those within it, and by what it looks like.
+bool holds_secret(const std::string& path, const std::string& text) {
+    const auto names = split(path, '.');
+    if (std::any_of(names.begin(), names.end(), names_secret))
+        return true;
+    std::vector<SpecError> errors;
+    Value value = read_yaml(text, "", errors);
+    mark_secrets(value);
+    return errors.empty() ? has_secret(value) : names_a_secret(text);
+}
+
 }  // namespace
 
 bool is_override(const std::string& argument) {
@@ -75,10 +106,15 @@ bool is_override(const std::string& argument) {
     return std::isalpha(first) != 0 || first == '_';
 }
 
-void apply_override(Value& root, const std::string& text, std::vector<SpecError>& errors) {
+void apply_override(Value& root, const std::string& text, Secrets secrets,
+                    std::vector<SpecError>& errors) {
     const std::size_t equals = text.find('=');
-    const Origin at{std::make_shared<const std::string>("override " + text.substr(0, equals + 1) +
-                                                        shorten(text.substr(equals + 1))),
+    const Origin at{std::make_shared<const std::string>(
+                        "override " + text.substr(0, equals + 1) +
+                        (secrets == Secrets::mask &&
+                                 holds_secret(text.substr(0, equals), text.substr(equals + 1))
+                             ? std::string(kMasked)
+                             : shorten(text.substr(equals + 1)))),
                     0, 0};
     std::vector<SpecError> found;
     Value value = read_yaml(text.substr(equals + 1), *at.file, found);

@@ -1,4 +1,5 @@
 #pragma once
+#include "secrets/secrets.hpp"
 #include "spec/value.hpp"
 
 #include <string>
@@ -9,6 +10,7 @@ namespace autolaunch::launcher {
 /// Applies `restart.max_restarts=3` to `root`, creating mappings on the way. The value is YAML. A
 /// number in the path picks an item of a list that is there. What cannot be done goes to `errors`,
 /// which name the override.
-void apply_override(Value& root, const std::string& text, std::vector<SpecError>& errors);
+void apply_override(Value& root, const std::string& text, Secrets secrets,
+                    std::vector<SpecError>& errors);
 
 }  // namespace autolaunch::launcher

@@ -89,7 +89,7 @@ SpecResult load_spec(const SpecRequest& request) {
         if (request.secrets == Secrets::mask)
             mark_secrets(root);
         for (const auto& text : request.overrides)
-            apply_override(root, text, result.errors);
+            apply_override(root, text, request.secrets, result.errors);
         interpolate_sections(root, variables, result.errors);
         if (request.secrets == Secrets::mask)
             mark_secrets(root);

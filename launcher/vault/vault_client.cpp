@@ -1,5 +1,6 @@
 #include "vault/vault_client.hpp"
 
+#include "base/json_nesting.hpp"
 #include "base/text.hpp"
 #include "checkpoint/s3/http_client.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -13,6 +14,7 @@
 #include <array>
 #include <cctype>
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <span>
 #include <string_view>
@@ -26,7 +28,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr auto kGiveBackTime = std::chrono::seconds(1);
-constexpr std::array kPauses = {std::chrono::milliseconds(300), std::chrono::milliseconds(1500)};
+constexpr int kMostLevels = 32;
+constexpr std::array kPauses = {std::chrono::milliseconds(200), std::chrono::milliseconds(1000)};
 
 [[noreturn]] void refuse_vault(int code, const std::string& what, const std::string& why,
                                std::string hint = {}) {
@@ -63,7 +66,9 @@ Json member(const Json& tree, std::initializer_list<const char*> names) {
     return *at;
 }
 
-Json parsed(const std::string& body) { return Json::parse(body, nullptr, false); }
+Json parsed(const std::string& body) {
+    return nests_at_most(body, kMostLevels) ? Json::parse(body, nullptr, false) : Json();
+}
 
 bool has_odd_bytes(const std::string& text) {
     return std::any_of(text.begin(), text.end(),

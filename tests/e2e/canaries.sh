@@ -72,7 +72,7 @@ shown() { # NAME COMMAND...: its words hold none
 }
 shown plan "$AUTOLAUNCH" plan -c job.yaml -n 2
 shown plan_json "$AUTOLAUNCH" plan --json -c job.yaml -n 2 "trainer.env.TYPED_SECRET=$(canary 24)"
-shown validate "$AUTOLAUNCH" validate wrong.yaml "restart.max_restarts=$(canary 24)" "trainer.env.TYPED_KEY.x=$(canary 25)"
+shown validate "$AUTOLAUNCH" validate wrong.yaml "trainer.env.TYPED_SECRET.x=$(canary 24)" "trainer.env={B_TOKEN: {x: $(canary 25)}}"
 shown validate_json "$AUTOLAUNCH" validate --json wrong.yaml
 shown argument "$AUTOLAUNCH" plan -c argument.yaml
 contains "what an argument tells everybody" shown-argument 'every user of the node'

@@ -56,6 +56,7 @@ class Vault(http.server.BaseHTTPRequestHandler):
         if mount == "moved":
             return self.answer(307, headers=[("Location", f"http://elsewhere.example:8200{self.path}?token=never")])
         if mount == "slow":
+            self.log_message()
             time.sleep(60)
         if mount == "huge":
             return self.answer(200, body=b"x" * (17 << 20))
@@ -78,8 +79,14 @@ class Vault(http.server.BaseHTTPRequestHandler):
         return self.answer(200, {"data": {"data": found, "metadata": {}}}) if found else self.answer(404)
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Vault)
-server.daemon_threads = True
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):  # a client that was killed
+        pass
+
+
+server = Server(("127.0.0.1", 0), Vault)
 with open(sys.argv[1] + ".new", "w") as file:
     file.write(str(server.server_address[1]))
 os.rename(sys.argv[1] + ".new", sys.argv[1])

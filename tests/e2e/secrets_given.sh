@@ -10,6 +10,7 @@ export HOME=$work
 secret() { rm -f "$1" && (umask 077 && printf %s "$2" >"$1"); }
 secret token $'canary-of-a-file\n'
 secret key $'-----BEGIN KEY-----\nfirst-line-of-key\n-----END KEY-----\n'
+secret of-a-command $'canary-of-a-command\n'
 echo 'env >env-$RANK' >rank.sh
 spec() { # NAME LINE...: of secrets, for two ranks that write down what they have
     local name=$1
@@ -25,7 +26,7 @@ has_not() { ! grep -q -- "^$2=" "env-$1" || failed "rank $1 has $2"; }          
 nowhere() { ! grep -rlF -- "$2" "runs/$1" "$1.log" || failed "$1: $2 is there"; }                                 # NAME TEXT
 
 # ---- who gets what, and how -----------------------------------------------------------------------------------------
-spec ways 'FROM_FILE: {file: ~/token}' 'FROM_COMMAND: {command: [sh, -c, "echo canary-of-a-command; echo \"$HOME\" >&2"], ranks: 1}' \
+spec ways 'FROM_FILE: {file: ~/token}' 'FROM_COMMAND: {command: [sh, -c, "cat of-a-command; echo \"$HOME\" >&2"], ranks: 1}' \
     'KEY: {file: "${HOME}/key", as: file, ranks: "0"}' 'LINES: {file: key}' 'INHERITED: {file: token, ranks: 0}'
 cat >ways.sh <<'END'
 env >env-$RANK
@@ -45,8 +46,8 @@ for text in canary-of first-line-of of-the-environment; do nowhere ways "$text";
 
 # ---- plan, validate, and what is no secret ----------------------------------------------------------------------------
 INHERITED=x "$AUTOLAUNCH" plan -c ways.yaml >plan.log || failed "plan: $(cat plan.log)"
-contains "the plan" plan.log 'FROM_COMMAND  a variable                   ranks 1    command sh -c'
-contains "the plan" plan.log 'KEY           a file that KEY_FILE names   ranks 0    file'
+grep -qE '^  FROM_COMMAND +a variable +ranks 1 +command sh -c cat of-a-command' plan.log || failed "the plan: $(cat plan.log)"
+grep -qE "^  KEY +a file that KEY_FILE names +ranks 0 +file $work/key" plan.log || failed "the plan: $(cat plan.log)"
 contains "the plan" plan.log 'INHERITED is in your environment, too: ranks get it as secrets.INHERITED says'
 "$AUTOLAUNCH" plan --json -c ways.yaml >out.log && json 'd["ranks"][0]["secrets"] == ["FROM_FILE", "KEY", "LINES", "INHERITED"]'
 json '{"name": "KEY", "as": "file", "from": "file '"$work"'/key", "for": "ranks 0"} in d["secrets"]'
@@ -54,13 +55,13 @@ wrong() { # TEXT LINE...: what validate and a start say of it
     spec wrong "${@:2}"
     says 65 "$1" "$AUTOLAUNCH" validate wrong.yaml
 }
-wrong 'wrong.yaml:5:9: secrets.TOKEN: expected where it comes from: {file: PATH}' 'TOKEN: hf_"not"a_real_one123'
+wrong 'wrong.yaml:5:10: secrets.TOKEN: expected where it comes from: {file: PATH}' 'TOKEN: hf_"not"a_real_one123'
 grep -q hf_ <("$AUTOLAUNCH" validate wrong.yaml 2>&1) && failed "a secret in the spec is quoted"
 wrong 'wrong.yaml:5:3: secrets.2nd: is no name of a variable' '2nd: {file: token}'
 wrong 'wrong.yaml:5:3: secrets.AUTOLAUNCH_X: is a name that autolaunch has for itself' 'AUTOLAUNCH_X: {file: token}'
 wrong 'wrong.yaml:5:6: secrets.T: has file and command' 'T: {file: token, command: [true]}'
 wrong 'wrong.yaml:5:7: secrets.T.fill: unknown key; did you mean "file"?' 'T: {fill: token}'
-wrong 'wrong.yaml:5:24: secrets.T.as: expected environment or file; found "memory"' 'T: {file: token, as: memory}'
+wrong 'wrong.yaml:5:24: secrets.T.as: expected environment or file; found ***' 'T: {file: token, as: memory}'
 wrong 'secrets.T.ranks: expected all, or ranks such as 0 or "0,3-5"' 'T: {file: token, ranks: first}'
 wrong 'secrets.T.vault: expected a path and a key, such as "kv/team/hub#token"' 'T: {vault: kv/team/api}'
 wrong 'secrets.T.vault: expected a path' 'T: {vault: "kv/../sys#key"}'
@@ -109,7 +110,8 @@ fi
 
 # ---- commands ----------------------------------------------------------------------------------------------------------
 start_refuses 69 'secrets.T: nothing-like-this cannot be executed: No such file' 'T: {command: [nothing-like-this]}'
-start_refuses 69 'secrets.T: sh ended with exit code 3: no such entry ***' 'T: {command: [sh, -c, "echo canary-printed; echo no such entry canary-printed >&2; exit 3"]}'
+secret printed $'canary-printed\n'
+start_refuses 69 'secrets.T: sh ended with exit code 3: no such entry ***' 'T: {command: [sh, -c, "cat printed; echo no such entry $(cat printed) >&2; exit 3"]}'
 grep -rq canary-printed runs/refused && failed "what a command printed is recorded"
 start_refuses 65 'secrets.T: true printed nothing' 'T: {command: ["true"]}'
 start_refuses 69 'was ended by signal 9' 'T: {command: [sh, -c, "kill -9 $$"]}'
@@ -166,7 +168,7 @@ unset http_proxy VAULT_ADDR
 
 # ---- what ranks print, restarts, and the ways ranks start ---------------------------------------------------------------
 # Its own log is a rank's; the console and the screen of a failure are ours. The second generation has the new value.
-spec again 'T: {file: token}' 'F: {file: token, as: file}' 'C: {command: [sh, -c, "echo x >>asked; echo canary-asked-$(wc -l <asked)"]}'
+spec again 'T: {file: token}' 'F: {file: token, as: file}' 'C: {command: [sh, -c, "echo x >>asked; echo $(cat of-a-command)-$(wc -l <asked)"]}'
 cat >again.sh <<'END'
 echo "value $T $C"
 cat "$F_FILE" >>seen
@@ -179,7 +181,7 @@ echo 'restart: {max_restarts: 1}' >>again.yaml
 says 1 '| RuntimeError: ***, ***' "$AUTOLAUNCH" -c again.yaml --log-dir runs/again -- /bin/sh again.sh
 "$AUTOLAUNCH" report runs/again >again.log 2>&1
 expect "what two generations had" $'canary-of-a-file\ncanary-of-the-next' "$(cat seen)"
-expect "the log of a rank" "value canary-of-the-next canary-asked-2" "$(head -n 1 runs/again/generation-1/rank-0/stdout)"
+expect "the log of a rank" "value canary-of-the-next canary-of-a-command-2" "$(head -n 1 runs/again/generation-1/rank-0/stdout)"
 grep -rl canary again.log runs/again | grep -v 'generation-.*/std' && failed "a canary is in what autolaunch writes"
 secret token $'canary-of-a-file\n'
 says 0 'value *** ***' "$AUTOLAUNCH" -c again.yaml --log-dir runs/shown -- /bin/sh -c 'echo value $T $C'
@@ -197,24 +199,34 @@ with open(f"/proc/{os.getppid()}/environ", "rb") as parent, open(f"parent-{rank}
 with open(f"env-{rank}", "w") as file:
     file.writelines(f"{name}={value}\n" for name, value in os.environ.items())
 END
-spec python 'A: {file: token, ranks: 0}' 'B: {command: [echo, canary-of-b], ranks: 1}' && run python --preload json "$(command -v python3)" ranks.py
-has 0 A=canary-of-a-file && has 1 B=canary-of-b && has_not 0 B && has_not 1 A
+spec python 'A: {file: token, ranks: 0}' 'B: {command: [cat, of-a-command], ranks: 1}' && run python --preload json /usr/bin/python3 ranks.py
+has 0 A=canary-of-a-file && has 1 B=canary-of-a-command && has_not 0 B && has_not 1 A
 grep -lq canary parent-0 parent-1 && failed "the interpreter, or the agent, has a secret in its environment"
 grep -q '"event":"python_preloaded"' runs/python/events.jsonl || failed "the ranks were not forked: $(cat python.log)"
 
 # Two agents: the head asks once, and a node has what its ranks get.
 export AUTOLAUNCH_JOB_KEY="a key of thirty-two bytes, or so" AUTOLAUNCH_MUNGE_SOCKET=$work/none
-spec two 'A: {command: [sh, -c, "echo x >>asked-by-two; echo canary-of-two"], ranks: "0-1"}' 'B: {command: [echo, canary-of-the-last], ranks: 1}' \
+spec two 'A: {command: [sh, -c, "echo x >>asked-by-two; cat of-a-command"], ranks: "0-1"}' 'B: {command: [cat, token], ranks: 1}' \
     'C: {file: token, as: file}' && sed -i 's/ranks_per_node: 2/ranks_per_node: 1/' two.yaml
 for node in 0 1; do
     "$AUTOLAUNCH" --nnodes 2 --node-rank $node --rdzv-endpoint 127.0.0.1 -c two.yaml --rdzv-id "$E2E_MARK" --log-dir "$work/runs/two" >two-$node.log 2>&1 </dev/null &
     agents[node]=$!
 done
 for node in 0 1; do wait "${agents[node]}" || failed "node $node of two ended with $?: $(cat two-$node.log)"; done
-has 0 A=canary-of-two && has 1 A=canary-of-two && has 1 B=canary-of-the-last && has_not 0 B
+has 0 A=canary-of-a-command && has 1 A=canary-of-a-command && has 1 B=canary-of-a-file && has_not 0 B
 expect "times that a command ran for two nodes" 1 "$(wc -l <asked-by-two)"
 grep -rl canary runs/two two-?.log && failed "a canary is in what an agent writes"
 unset AUTOLAUNCH_JOB_KEY AUTOLAUNCH_MUNGE_SOCKET
+
+# An agent that is killed leaves no secret in memory: its keeper removes it.
+spec killed 'F: {file: token, as: file}'
+"$AUTOLAUNCH" -c killed.yaml --log-dir runs/killed -n 1 -- "$misbehave" hang >killed.log 2>&1 </dev/null &
+eventually "a rank" grep -qs '"event":"rank_started"' runs/killed/events.jsonl
+rank=$(sed -n 's/.*"event":"rank_started".*"pid":\([0-9]*\).*/\1/p' runs/killed/events.jsonl)
+file=$(tr '\0' '\n' <"/proc/$rank/environ" | sed -n 's/^F_FILE=//p')
+[ -s "$file" ] || failed "a rank that runs has no file of its secret: '$file'"
+kill -9 "$(awk '{ print $4 }' "/proc/$rank/stat")"
+wait $! 2>/dev/null
+[ ! -e "${file%/*}" ] || failed "the folder of secrets outlives an agent that was killed"
 nothing_left
-expect "folders of secrets" "" "$(ls -d /dev/shm/autolaunch-"$(id -u)"-*-secrets 2>/dev/null)"
 count_failures

@@ -65,7 +65,8 @@ else
 fi
 as_root operator seal
 spec 'A: {vault: "kv/team/api#key"}' && refuses 69 'answers 503 for kv/team/api: it is sealed'
-kill $server && wait $server 2>/dev/null
+kill $server; wait $server 2>/dev/null
+trap cleanup EXIT
 refuses 69 'the connection failed'
 grep -rl "canary-\|root-token\|$(cat .vault-token)" run-* && failed "a secret is in a run directory"
 count_failures
