@@ -244,6 +244,7 @@ void Generation::see_spares() {
 void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     if (!folder_)
         folder_ = open_generation_folder(plan_.run_dir, number_);
+    give_back_room(plan_.run_dir, number_, rank.plan().rank);
     const RankFiles files = open_rank_files(*folder_, rank.plan().rank);
     const auto terminals = terminals_ ? terminals_->add_rank(files) : RankTerminals::Ends{};
     if (!no_input_)

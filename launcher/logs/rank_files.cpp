@@ -4,7 +4,9 @@
 
 #include <autolaunch/error.hpp>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -50,6 +52,19 @@ OwnedFolder open_rank_folder(const OwnedFolder& generation, int rank) try {
     refuse_log_folder(error, generation.path() / rank_name(rank));
 }
 
+constexpr std::int64_t kBlock = 512;          // st_blocks counts these
+constexpr std::int64_t kNoReserve = 1 << 16;  // a file system may round up so far by itself
+
+void give_back_room_of(const fs::path& file) {
+    const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat facts {};
+    if (!fd || ::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
+        facts.st_uid != ::geteuid() || facts.st_blocks * kBlock <= facts.st_size + kNoReserve)
+        return;
+    if (::ftruncate(fd.get(), facts.st_size) != 0)
+        return;  // it stays reserved until the file is removed
+}
+
 }  // namespace
 
 fs::path rank_directory(const fs::path& run_dir, int generation, int rank) {
@@ -79,6 +94,18 @@ RankFiles open_rank_files(const OwnedFolder& generation, int rank) {
         files.stderr_start = size_of(files.err, files.stderr_path);
     }
     return files;
+}
+
+void give_back_room(const fs::path& run_dir, int generation, int rank) noexcept {
+    std::error_code error;
+    for (int before = generation - 1; before >= 0; --before) {
+        const fs::path folder = rank_directory(run_dir, before, rank);
+        if (!fs::is_directory(fs::symlink_status(folder, error)))
+            continue;
+        for (const char* name : {"stdout", "stderr"})
+            give_back_room_of(folder / name);
+        return;
+    }
 }
 
 std::string file_identity(const UniqueFd& file) {

@@ -30,6 +30,11 @@ OwnedFolder open_generation_folder(const std::filesystem::path& run_dir, int gen
 /// above.
 RankFiles open_rank_files(const OwnedFolder& generation, int rank);
 
+/// Gives back the room that was reserved for what a rank of this number would still print
+/// (LogRoom), in the newest generation before this one in which it has files: an agent that is
+/// killed, or whose machine loses its power, cannot. Its ranks have ended.
+void give_back_room(const std::filesystem::path& run_dir, int generation, int rank) noexcept;
+
 /// "DEVICE:INODE" of the file: how a process knows that its stdout is the log (AUTOLAUNCH_STDOUT).
 std::string file_identity(const UniqueFd& file);
 

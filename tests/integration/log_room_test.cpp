@@ -5,6 +5,7 @@
 #include "base/room_on_disk.hpp"
 #include "causes/failure_evidence.hpp"
 #include "logs/log_follower.hpp"
+#include "logs/rank_files.hpp"
 #include "report/event_log.hpp"
 
 #include <doctest/doctest.h>
@@ -291,4 +292,33 @@ TEST_CASE("whether a folder can be written is found out by writing") {
     REQUIRE(::mount("tmpfs", disk.path.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) == 0);
     CHECK(why_no_room(disk.path) == "Read-only file system");
     CHECK(why_no_room(disk.path / "absent") == "No such file or directory");
+}
+
+TEST_CASE("room that a killed agent had reserved is given back by who follows it") {
+    const SmallDisk disk("8m");
+    const fs::path run = fs::path(disk.path) / "run", log = rank_directory(run, 2, 5) / "stdout";
+    fs::create_directories(log.parent_path());
+    const auto blocks = [](const fs::path& file) {
+        struct stat facts {};
+        REQUIRE(::stat(file.c_str(), &facts) == 0);
+        return facts.st_blocks * 512;
+    };
+    UniqueFd file(::open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0640));
+    write_all(file.get(), "its last words\n", "a log");
+    REQUIRE(::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, LogRoom::kMostReserved) == 0);
+    REQUIRE(blocks(log) >= LogRoom::kMostReserved);
+    // A file that somebody's link leads to is left alone.
+    const fs::path other = fs::path(disk.path) / "other";
+    UniqueFd theirs(::open(other.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0640));
+    REQUIRE(::fallocate(theirs.get(), FALLOC_FL_KEEP_SIZE, 0, LogRoom::kMostReserved) == 0);
+    fs::create_symlink(other, log.parent_path() / "stderr");
+
+    give_back_room(run, 2, 5);  // of generations before it
+    CHECK(blocks(log) >= LogRoom::kMostReserved);
+    give_back_room(run, 7, 4);  // another rank's
+    CHECK(blocks(log) >= LogRoom::kMostReserved);
+    give_back_room(run, 7, 5);
+    CHECK(blocks(log) <= 4096);
+    CHECK(fs::file_size(log) == 15);
+    CHECK(blocks(other) >= LogRoom::kMostReserved);
 }
