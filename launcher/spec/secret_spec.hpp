@@ -24,12 +24,12 @@ struct SecretSpec {
 
 /// Where Vault is and how this user proves who he is there, where the environment does not say it.
 struct VaultSpec {
-    std::string address;           ///< empty: VAULT_ADDR
-    std::string vault_namespace;   ///< empty: VAULT_NAMESPACE, or none
-    std::string method = "token";  ///< token, approle, jwt
-    std::string mount;             ///< of the method; empty: as the method is called
-    std::string role;              ///< jwt: the role; approle: the role_id
-    std::string file;              ///< jwt: with the token; approle: with the secret_id
+    std::string address;               ///< empty: VAULT_ADDR
+    std::string vault_namespace = {};  ///< empty: VAULT_NAMESPACE, or none
+    std::string method = "token";      ///< token, approle, jwt
+    std::string mount = {};            ///< of the method; empty: as the method is called
+    std::string role = {};             ///< jwt: the role; approle: the role_id
+    std::string file = {};             ///< jwt: with the token; approle: with the secret_id
 
     bool operator==(const VaultSpec&) const = default;
 };
