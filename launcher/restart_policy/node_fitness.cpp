@@ -65,4 +65,13 @@ std::map<std::string, std::string> nodes_to_exclude(const RestartHistory& histor
     return nodes;
 }
 
+std::set<std::string> nodes_lost_since(const RestartHistory& history,
+                                       std::chrono::system_clock::time_point since) {
+    std::set<std::string> nodes;
+    for (const PastEnd& end : history.ends)
+        if (end.cause == Cause::node_lost && end.at >= since)
+            nodes.insert(end.node);
+    return nodes;
+}
+
 }  // namespace autolaunch::launcher

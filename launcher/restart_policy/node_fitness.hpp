@@ -1,7 +1,9 @@
 #pragma once
 #include "restart_policy/restart_history.hpp"
 
+#include <chrono>
 #include <map>
+#include <set>
 #include <string>
 
 namespace autolaunch::launcher {
@@ -17,5 +19,9 @@ std::map<std::string, std::string> unfit_nodes(const RestartHistory& history);
 
 /// Those, and what the scheduler must not give the job again besides: nodes that were lost. Pure.
 std::map<std::string, std::string> nodes_to_exclude(const RestartHistory& history);
+
+/// Those that were lost since then.
+std::set<std::string> nodes_lost_since(const RestartHistory& history,
+                                       std::chrono::system_clock::time_point since);
 
 }  // namespace autolaunch::launcher

@@ -273,6 +273,7 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
             bool drain, const StartGate& gate, const JobWitness& witness) {
     JobOrigin origin;
+    const auto began = std::chrono::system_clock::now();
     fill_standard_streams();
     set_workspace(workspace_of(spec.workspace));
     const Allocation own = read_allocation(environment, hostname(), node_options(spec));
@@ -411,7 +412,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         requeue_if_wanted({.wanted = wanted,
                            .exit_code = told,
                            .restarts = allocation.restart_count,
-                           .unfit = nodes_to_exclude(plan.run_dir, plan.run_id)},
+                           .unfit = nodes_to_exclude(plan.run_dir, plan.run_id),
+                           .lost = nodes_lost_since(plan.run_dir, plan.run_id, began)},
                           environment, say);
     if (tasks.stand_ins)
         tasks.stand_ins->finish(told);

@@ -77,7 +77,7 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
         }
         changed = changed || stays.empty();
         if (!stays.empty())
-            choice.kept.emplace(name, why);
+            choice.kept.insert(name);
         choice.lines.push_back(
             stays.empty() ? fmt::format("requeue without {}: {}", name, why)
                           : fmt::format("{} is not excluded, although {}: {}", name, why, stays));
@@ -88,8 +88,7 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
     return choice;
 }
 
-std::string nodes_to_keep(const SlurmJobRecord& record,
-                          const std::map<std::string, std::string>& gone) {
+std::string nodes_to_keep(const SlurmJobRecord& record, const std::set<std::string>& gone) {
     const auto allocated = hosts_of(record.allocated);
     if (!allocated)
         return {};

@@ -2,6 +2,7 @@
 #include "stopping/slurm_job_record.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,9 +11,9 @@ namespace autolaunch::launcher {
 
 /// Nodes that a requeued job is not to get again.
 struct Exclusion {
-    std::string list;  ///< for ExcNodeList, what is there already included; empty: none
-    std::map<std::string, std::string> kept;  ///< that Slurm is not told, and why they are unfit
-    std::vector<std::string> lines;           ///< for the screen: who is excluded, who not, and why
+    std::string list;            ///< for ExcNodeList, what is there already included; empty: none
+    std::set<std::string> kept;  ///< that Slurm is not told of
+    std::vector<std::string> lines;  ///< for the screen: who is excluded, who not, and why
 };
 
 /// Which of the `unfit` (by name, with the reason) Slurm is to be told: not so many that it could
@@ -26,9 +27,8 @@ Exclusion choose_exclusion(const std::map<std::string, std::string>& unfit,
 /// it is not to get the node again. So it gives such nodes back first. What it keeps of its nodes,
 /// a host list; empty: none of the `gone` is one of them. The batch script's node always stays: if
 /// it is gone itself, Slurm requeues the job, and if only the agent there is, the script goes on.
-/// Pure.
-std::string nodes_to_keep(const SlurmJobRecord& record,
-                          const std::map<std::string, std::string>& gone);
+/// Nodes that are only not wanted any more are none that are gone. Pure.
+std::string nodes_to_keep(const SlurmJobRecord& record, const std::set<std::string>& gone);
 /// `scontrol update JobId=JOB NodeList=LIST`, without the files in the current folder that scontrol
 /// would leave for the job's script.
 std::vector<std::string> shrink_command(const std::string& job_id, const std::string& list);

@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "stopping/exclusion.hpp"
+#include "stopping/knock.hpp"
 #include "stopping/over_time_limit.hpp"
 
 #include <fmt/format.h>
@@ -13,6 +14,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <iterator>
+#include <set>
 #include <string_view>
 #include <thread>
 
@@ -95,6 +98,14 @@ std::chrono::seconds time_to_notice(std::string_view config) {
            (number > 0 ? std::chrono::seconds(std::min(number, kLongestNotice)) : kUsualNotice);
 }
 
+namespace {
+
+bool is_requeued(const SlurmJobRecord& record, int restarts) {
+    return record.restarts > restarts || record.state == "PENDING";
+}
+
+}  // namespace
+
 RequeueChoice choose_requeue(const std::optional<SlurmJobRecord>& record,
                              const std::optional<RequeueSettings>& settings, int restarts,
                              const std::string& name) {
@@ -102,7 +113,7 @@ RequeueChoice choose_requeue(const std::optional<SlurmJobRecord>& record,
     if (!record)
         return {false, not_done + "scontrol says nothing of job " + name +
                            "; by hand: scontrol requeue " + name};
-    if (record->restarts > restarts || record->state == "PENDING")
+    if (is_requeued(*record, restarts))
         return {false, not_done + "job " + name + " is requeued already"};
     // Slurm would start a cancelled job again, too.
     if (explain_stop(*record, restarts, {}, {}).origin == StopOrigin::cancelled)
@@ -156,33 +167,44 @@ std::string give_back(const std::string& job, const std::string& kept) {
     }
 }
 
-// Until Slurm has noticed that they are gone.
-void await_notice(const std::string& job, const std::map<std::string, std::string>& gone,
-                  std::chrono::seconds time) {
+// Until Slurm has noticed that they are gone: of the batch script's node by a requeue of its own.
+void await_notice(const std::string& job, const RequeueRequest& request,
+                  const std::set<std::string>& gone, std::chrono::seconds time) {
     const auto deadline = Deadline::after(time);
     for (;;) {
         const auto record = parse_slurm_job(ask(slurm_job_question(job)), job);
-        if (deadline.passed() || (record && nodes_to_keep(*record, gone).empty()))
+        const bool noticed =
+            record &&
+            (is_requeued(*record, request.restarts) ||
+             (nodes_to_keep(*record, gone).empty() && !gone.contains(record->batch_host)));
+        if (deadline.passed() || noticed)
             return;
         std::this_thread::sleep_for(2s);
     }
 }
 
-// The nodes that are gone, in Slurm's eyes too.
-void part_with(const SlurmJobRecord& record, const std::map<std::string, std::string>& gone,
-               std::chrono::seconds notice,
+// The nodes that are gone, in Slurm's eyes too; not those that it is told not to give again. An
+// agent that was killed on the batch script's node leaves the script to go on.
+void part_with(const SlurmJobRecord& record, const RequeueRequest& request,
+               const std::set<std::string>& kept_in, std::chrono::seconds notice,
                const std::function<void(const std::string& line)>& say) {
-    const std::string kept = nodes_to_keep(record, gone);
-    if (kept.empty())
-        return;
-    const std::string refused = give_back(record.job_id, kept);
-    if (refused.empty())
+    std::set<std::string> gone;
+    std::set_intersection(request.lost.begin(), request.lost.end(), kept_in.begin(), kept_in.end(),
+                          std::inserter(gone, gone.end()));
+    if (gone.contains(record.batch_host) && machine_lives(record.batch_host))
+        gone.erase(record.batch_host);
+    std::string why = "the batch script's node, " + record.batch_host + ", is gone";
+    if (!gone.contains(record.batch_host)) {
+        const std::string kept = nodes_to_keep(record, gone);
+        why = kept.empty() ? "" : give_back(record.job_id, kept);
+    }
+    if (why.empty())
         return;
     say(
         fmt::format("requeue waits until Slurm has noticed which nodes are gone, {} s at most: "
                     "before that it would hold the job ({})",
-                    notice.count(), refused));
-    await_notice(record.job_id, gone, notice);
+                    notice.count(), why));
+    await_notice(record.job_id, request, gone, notice);
 }
 
 }  // namespace
@@ -214,17 +236,21 @@ void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& envi
     say(choice.why);
     if (!choice.act)
         return say_by_hand(request, name, say);
-    part_with(*record, exclusion.kept, time_to_notice(config), say);
+    part_with(*record, request, exclusion.kept, time_to_notice(config), say);
     // From here on Slurm ends this job's processes, first by SIGTERM; it takes the nodes only while
     // the job waits.
     ::signal(SIGTERM, SIG_IGN);
-    if (const std::string refused = refusal_of({"scontrol", "requeue", name}); !refused.empty())
+    const auto now = parse_slurm_job(ask(slurm_job_question(job)), job);
+    const bool by_slurm = now && is_requeued(*now, request.restarts);
+    const std::string refused =
+        by_slurm ? std::string() : refusal_of({"scontrol", "requeue", name});
+    if (!refused.empty())
         return say("scontrol requeue " + name + " failed: " + refused);
     if (exclusion.list.empty())
         return;
     const auto command = exclusion_command(name, exclusion.list);
-    if (const std::string refused = refusal_of(command); !refused.empty())
-        say(fmt::format("{} failed: {}", fmt::join(command, " "), refused));
+    if (const std::string why = refusal_of(command); !why.empty())
+        say(fmt::format("{} failed: {}", fmt::join(command, " "), why));
 }
 
 }  // namespace autolaunch::launcher

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,7 @@ struct RequeueRequest {
     int exit_code = 0;                              ///< of the job
     int restarts = 0;                               ///< SLURM_RESTART_COUNT
     std::map<std::string, std::string> unfit = {};  ///< nodes that it must not get again, and why
+    std::set<std::string> lost = {};                ///< nodes that were lost in this start of it
 };
 /// Asks Slurm, and does it, without the nodes that are unfit, where slurm_config.requeue says so
 /// and the job ended with 75: after everything else, for it ends the job's processes, ours too.

@@ -130,6 +130,12 @@ std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
     return known ? nodes_to_exclude(*known) : std::map<std::string, std::string>();
 }
 
+std::set<std::string> nodes_lost_since(const std::string& run_dir, const std::string& run_id,
+                                       std::chrono::system_clock::time_point since) {
+    const auto known = history_in(run_dir, run_id);
+    return known ? nodes_lost_since(*known, since) : std::set<std::string>();
+}
+
 bool has_saved(const std::string& run_dir, const std::string& run_id) {
     const auto known = history_in(run_dir, run_id);
     return known && known->checkpoint_step;

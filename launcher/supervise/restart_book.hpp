@@ -3,9 +3,11 @@
 #include "restart_policy/decision.hpp"
 #include "restart_policy/node_fitness.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 namespace autolaunch::launcher {
@@ -51,6 +53,10 @@ private:
 /// says so).
 std::map<std::string, std::string> nodes_to_exclude(const std::string& run_dir,
                                                     const std::string& run_id);
+
+/// The same: which were lost since then.
+std::set<std::string> nodes_lost_since(const std::string& run_dir, const std::string& run_id,
+                                       std::chrono::system_clock::time_point since);
 
 /// A checkpoint was published by some start of the run. False where it is not known.
 bool has_saved(const std::string& run_dir, const std::string& run_id);

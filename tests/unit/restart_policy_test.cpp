@@ -12,6 +12,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 using namespace autolaunch::launcher;
@@ -224,6 +225,8 @@ TEST_CASE("a node where the machine fails twice is unfit") {
     add(Cause::node_lost, "c");
     CHECK(nodes_to_exclude(history).at("c") == "it was lost");
     CHECK_FALSE(unfit_nodes(history).contains("c"));
+    history.ends.back().at += 1h;
+    CHECK(nodes_lost_since(history, history.ends.back().at) == std::set<std::string>{"c"});
 }
 
 TEST_CASE("a node that a check found unfit stays out over requeues, until it is taken back") {

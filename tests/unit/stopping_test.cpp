@@ -283,7 +283,7 @@ TEST_CASE("nodes that a requeued job does not get again") {
     const auto some = choose_exclusion(two, job, partition);
     CHECK(some.list == "node[1-2]");
     REQUIRE(some.lines.size() == 2);
-    CHECK(some.kept == Unfit{{"node3", "2 generations ended there: gpu, gpu"}});
+    CHECK(some.kept == std::set<std::string>{"node3"});
     CHECK(some.lines[1] ==
           "node3 is not excluded, although 2 generations ended there: gpu, gpu: partition main has "
           "2 nodes besides, and the job needs 3");
@@ -301,18 +301,17 @@ TEST_CASE("nodes that a requeued job does not get again") {
 }
 
 TEST_CASE("nodes that a job gives back before it is requeued") {
-    using Gone = std::map<std::string, std::string>;
+    using Gone = std::set<std::string>;
     SlurmJobRecord job = record(with(kRunning, "PreemptTime=None",
                                      "ReqNodeList=(null) NodeList=node[1-4] BatchHost=node1"));
     CHECK(job.allocated == "node[1-4]");
-    CHECK(nodes_to_keep(job, Gone{{"node3", "it was lost"}, {"other", ""}}) == "node[1-2,4]");
-    CHECK(nodes_to_keep(job, Gone{{"other", "it was lost"}}).empty());
+    CHECK(nodes_to_keep(job, Gone{"node3", "other"}) == "node[1-2,4]");
+    CHECK(nodes_to_keep(job, Gone{"other"}).empty());
     CHECK(nodes_to_keep(job, Gone{}).empty());
-    CHECK(nodes_to_keep(job, Gone{{"node1", "it was lost"}}).empty());  // Slurm requeues it
-    CHECK(nodes_to_keep(job, Gone{{"node1", "its agent was killed"}, {"node2", "it was lost"}}) ==
-          "node[1,3-4]");
+    CHECK(nodes_to_keep(job, Gone{"node1"}).empty());  // Slurm requeues it
+    CHECK(nodes_to_keep(job, Gone{"node1", "node2"}) == "node[1,3-4]");
     job.allocated = "node[";
-    CHECK(nodes_to_keep(job, Gone{{"node3", "it was lost"}}).empty());
+    CHECK(nodes_to_keep(job, Gone{"node3"}).empty());
     CHECK(shrink_command("7", "node1").back() == "NodeList=node1");
 }
 
