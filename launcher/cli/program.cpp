@@ -15,6 +15,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint_files.hpp"
 #include "plan/launch_plan.hpp"
+#include "plan/store_exposure.hpp"
 #include "policy/job_site.hpp"
 #include "report/screen.hpp"
 #include "run/ask_job.hpp"
@@ -91,11 +92,19 @@ int report_errors(const std::vector<SpecError>& errors, const Place& place) {
     return code_of(errors);
 }
 
+std::string words_on_the_way(const JobSpec& spec) {
+    const int nodes =
+        std::max({spec.resources.nodes, spec.resources.most_nodes, spec.slurm.nodes.value_or(1)});
+    const std::string words = sent_in_the_clear(nodes, spec.rendezvous);
+    return words.empty() ? words : "between the nodes, in the clear: " + words + "\n";
+}
+
 int validate(const CommandLine& line, const Place& place) {
     SpecResult result =
         load_spec({line.spec_file, line.overrides, place.environment, {}, line.secrets});
     const JobSite site = JobSite::read(result.site, result.errors);
-    const auto record = site.record(JobSite::Slurm::ask);
+    settle_with_site(result.spec, result.checkpoint, site, result.errors);
+    const auto record = site.record(JobSite::Slurm::ask, result.spec.checkpoint.recipients.size());
     const PolicyVerdict verdict = site.judge(claim_of_spec(result.spec, site.settings().action));
     keep_verdict(verdict, *record);
     if (line.json)
@@ -103,7 +112,8 @@ int validate(const CommandLine& line, const Place& place) {
     if (!result.errors.empty())
         return line.json ? code_of(result.errors) : report_errors(result.errors, place);
     if (!line.json)
-        place.screen.print(line.spec_file + ": valid\n" + site_table(*record));
+        place.screen.print(line.spec_file + ": valid\n" + site_table(*record) +
+                           words_on_the_way(result.spec));
     require_allowed(verdict);
     return exit_code::kSuccess;
 }
@@ -238,13 +248,16 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     const Environment& environment = place.environment;
     JobRequest request = job_request(line, environment);
     const JobSite site = JobSite::read(request.site, request.errors);
+    settle_with_site(request.spec, request.checkpoint, site, request.errors);
     if (!request.errors.empty())
         return report_errors(request.errors, place);
     for (const auto& note : request.notes)
         complain_once(note, place);
     const bool starts = line.command == Command::run;
-    const auto record =
-        site.empty() ? nullptr : site.record(starts ? JobSite::Slurm::leave : JobSite::Slurm::ask);
+    const auto record = site.empty()
+                            ? nullptr
+                            : site.record(starts ? JobSite::Slurm::leave : JobSite::Slurm::ask,
+                                          request.spec.checkpoint.recipients.size());
     request.spec.site = record;
     if (starts)
         return start_job(line, site, request, record, place);

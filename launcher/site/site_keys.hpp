@@ -40,6 +40,7 @@ enum class SiteCheck {
     encryption_on_the_way,
     encryption_at_rest,
     data_isolation,
+    firewall,
     scheduler,
     allocation_strategy,
     preemption,

@@ -129,6 +129,10 @@ struct CheckpointSpec {
         memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
     std::string restore_from, model_save_format;
     std::optional<bool> save_consolidated;
+    std::vector<std::string> recipients;  ///< public keys of age that files are encrypted for
+    std::string recipients_file;          ///< more of them, one a line
+    std::string identity_file, authentication_key_file;  ///< secret keys, by the files' names alone
+    bool must_be_encrypted = false;  ///< the administrator's file says so; no key of a spec
 };
 
 struct MonitoringSpec {
@@ -182,7 +186,7 @@ struct RestartSpec {
     HangAfter hang_after;
     /// warn, replace or off: of ranks for which the others wait
     std::string straggler = "warn";
-    bool check_nodes = true;  ///< those that stay, after a failure that may be a machine's
+    bool check_nodes = true;      ///< those that stay, after a failure that may be a machine's
     bool warm_processes = false;  ///< beside each rank one that can take its place
     RestartRules on;
 };
@@ -237,6 +241,10 @@ struct JobSpec {
 
     /// What variables with secret names hold: masked in all that is shown or recorded.
     std::vector<std::string> secrets;
+
+    /// authentication.method is kerberos, of the administrator's file or of the job's sections: a
+    /// ticket is looked for, and renewed.
+    bool uses_kerberos = false;
 
     /// What the administrator's file says for this job (spec/site_record.hpp); may be null.
     std::shared_ptr<const SiteRecord> site;

@@ -297,6 +297,16 @@ Section checkpoint_section() {
          {"memory_limit", Form::size, FIELD(checkpoint.memory_limit_bytes), "",
           "Memory of a node that may hold copies of its ranks' state; without it, half of what the "
           "ranks may use."},
+         {"recipients", Form::text_list, FIELD(checkpoint.recipients), "",
+          "Public keys of age, age1…: checkpoints that the library writes are encrypted for these, "
+          "too (docs/encryption.md)."},
+         {"recipients_file", Form::text, FIELD(checkpoint.recipients_file), "",
+          "A file with more of them, one a line, and comments."},
+         {"identity_file", Form::text, FIELD(checkpoint.identity_file), "",
+          "The file with the secret key that opens them, for going on from one; its owner alone "
+          "may open it."},
+         {"authentication_key_file", Form::text, FIELD(checkpoint.authentication_key_file), "",
+          "The file with the secret that proves who wrote them (autolaunch ckpt keygen)."},
          {"restore_from", Form::text, FIELD(checkpoint.restore_from), "",
           "The checkpoint to start from."},
          {"model_save_format", Form::text, FIELD(checkpoint.model_save_format), "",

@@ -90,7 +90,7 @@ rm "$site"
 job "include: [$samples/security.yaml, $samples/monitoring.yaml]" >included.yaml
 sed -i '/log_path/d' included.yaml
 says 0 "$samples/security.yaml:" "$AUTOLAUNCH" validate included.yaml
-says 0 'this version does not act on network_security.firewall_rules, data_security.audit_logging, audit.enabled' \
+says 0 'this version does not act on data_security.audit_logging, audit.enabled' \
     "$AUTOLAUNCH" -c included.yaml --log-dir "$work/runs/included"
 grep -q SITE_TEST_WEBHOOK_URL "$work/runs/included/plan.json" && failed "the plan shows a webhook"
 

@@ -256,10 +256,9 @@ TEST_CASE("what can hold is said to hold, by whom and by what") {
     CHECK(of("authorization.user_groups.engineers.max_gpus") == Lines{"Slurm: holds"});
     CHECK(of("network_security.encrypted_communication") ==
           Lines{"autolaunch: holds", "nobody: does not hold"});
-    CHECK(of("data_security.encryption_at_rest") ==
-          Lines{"autolaunch: unknown", "nobody: unknown"});
+    CHECK(of("data_security.encryption_at_rest") == Lines{"autolaunch: holds", "nobody: unknown"});
     CHECK(of("data_security.audit_logging") == Lines{"nobody: not acted on"});
-    CHECK(of("authentication.method") == Lines{"nobody: unknown"});
+    CHECK(of("authentication.method") == Lines{"nobody: unknown", "autolaunch: holds"});
     CHECK(of("storage_management.shared_filesystem") == Lines{"the kernel: holds"});
 }
 

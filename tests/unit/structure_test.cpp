@@ -53,6 +53,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/policy",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec", "launcher/allocation",
       "launcher/site"}},
+    {"launcher/at_rest", {"lib/base", "lib/checkpoint", "launcher/spec", "launcher/site"}},
     {"launcher/lint",
      {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation",
       "launcher/stopping"}},
@@ -191,9 +192,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/doctor"}},
     {"launcher/cli",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec", "launcher/allocation",
-      "launcher/lint", "launcher/site", "launcher/policy", "launcher/topology",
-      "launcher/topology_view", "launcher/plan", "launcher/report", "launcher/doctor",
-      "launcher/checkpoints", "launcher/run_report", "launcher/run"}},
+      "launcher/lint", "launcher/site", "launcher/policy", "launcher/at_rest",
+      "launcher/topology", "launcher/topology_view", "launcher/plan", "launcher/report",
+      "launcher/doctor", "launcher/checkpoints", "launcher/run_report", "launcher/run"}},
 };
 
 // Third-party headers that only these rooms may include.
