@@ -164,10 +164,12 @@ Words words_of(Command command) {
         case Command::policy:
             return {
                 "Shows what the administrator's file (/etc/autolaunch/site.yaml) says and whether "
-                "it holds, writes\nits roles as limits of Slurm, and compares them with the "
-                "cluster. docs/site.md.",
+                "it holds, writes\nits roles as limits of Slurm and a firewall for the jobs' "
+                "ports, and compares them with the cluster. docs/site.md.",
                 "autolaunch policy show [--site FILE] [--json]\n"
                 "       autolaunch policy render slurm DIR [--site FILE]\n"
+                "       autolaunch policy render nftables DIR --interface IF --network "
+                "nodes=CIDR [--site FILE]\n"
                 "       autolaunch policy diff [--site FILE] [--json]",
                 "FILE is a draft: no job goes by it. diff exits with 0 when the cluster has what "
                 "the file says, 1 when\nnot, 69 when Slurm does not answer; 66 where there is no "
@@ -584,6 +586,18 @@ void OptionParser::add_policy_options() {
     flag("--json", json_, "show, diff: as JSON (docs/site.md)").group("General");
     option("--site", policy_.site_file, "A draft, in place of /etc/autolaunch/site.yaml")
         .type_name("FILE")
+        .group("General");
+    option("--interface", policy_.interface, "render nftables: over which ranks reach each other")
+        .type_name("IF")
+        .group("General");
+    option(
+        "--network", policy_.networks,
+        "render nftables: what a source of firewall_rules is, and nodes, where ranks run; may be "
+        "repeated")
+        .type_name("NAME=CIDR,...")
+        .rule([](CLI::Option& given) {
+            given.multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
+        })
         .group("General");
 }
 

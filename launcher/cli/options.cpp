@@ -333,7 +333,19 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     return line;
 }
 
-/// `policy show`, `policy render slurm DIR` and `policy diff`, with options in any order.
+void choose_rendering(const std::vector<std::string>& words, CommandLine& line) {
+    const bool firewall = words.size() == 3 && words[1] == "nftables";
+    if (words.size() != 3 || (words[1] != "slurm" && !firewall))
+        throw UsageError("policy render needs to know for what, and a folder",
+                         "autolaunch policy render slurm DIR, or autolaunch policy render nftables "
+                         "DIR --interface IF --network nodes=CIDR");
+    if (line.json)
+        throw UsageError("--json does not go with policy render", "it writes files");
+    line.policy.action = firewall ? PolicyAction::render_nftables : PolicyAction::render_slurm;
+    line.policy.folder = words[2];
+}
+
+/// `policy show`, `policy render WHAT DIR` and `policy diff`, with options in any order.
 CommandLine parse_policy_line(std::vector<std::string> rest) {
     CommandLine line;
     line.command = Command::policy;
@@ -344,20 +356,17 @@ CommandLine parse_policy_line(std::vector<std::string> rest) {
         return line;
     line.policy.json = line.json;
     const std::string word = words.empty() ? "" : words[0];
-    if (word == "render") {
-        if (words.size() != 3 || words[1] != "slurm")
-            throw UsageError("policy render needs to know for what, and a folder",
-                             "autolaunch policy render slurm DIR");
-        if (line.json)
-            throw UsageError("--json does not go with policy render", "it writes files");
-        line.policy.action = PolicyAction::render;
-        line.policy.folder = words[2];
+    if (word == "render")
+        choose_rendering(words, line);
+    if (line.policy.action != PolicyAction::render_nftables &&
+        (!line.policy.interface.empty() || !line.policy.networks.empty()))
+        throw UsageError("--interface and --network go with policy render nftables alone");
+    if (word == "render")
         return line;
-    }
     if (word != "show" && word != "diff")
         throw UsageError(
             word.empty() ? "policy needs to know what to do" : word + ": policy cannot do that",
-            "one of show, render slurm DIR, diff");
+            "one of show, render slurm DIR, render nftables DIR, diff");
     if (words.size() > 1)
         throw UsageError(words[1] + ": policy " + word + " takes options alone",
                          "autolaunch policy " + word + " --site FILE");

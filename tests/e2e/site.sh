@@ -141,7 +141,7 @@ contains "the associations" limits/sacctmgr.sh "sacctmgr -i add user ben account
 contains "the associations" limits/sacctmgr.sh "sacctmgr -i add user ben account=students"
 says 69 'scontrol show config gave no answer' env PATH=/nowhere "$AUTOLAUNCH" policy diff
 says 66 'No such file' "$AUTOLAUNCH" policy show --site nowhere.yaml
-says 64 'one of show, render slurm DIR, diff' "$AUTOLAUNCH" policy list
+says 64 'one of show, render slurm DIR, render nftables DIR, diff' "$AUTOLAUNCH" policy list
 echo 'rbac: {roles: {"a;reboot": {}}}' >draft.yaml
 says 65 'Slurm has no account of the name' "$AUTOLAUNCH" policy render slurm limits --site draft.yaml
 says 0 'a draft: where it is, it would not count' "$AUTOLAUNCH" policy show --site draft.yaml
