@@ -6,6 +6,7 @@
 #include "base/file_limit.hpp"
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
+#include "control/control_message.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "input/job_input.hpp"
 #include "placement_watch/gpu_claims.hpp"
@@ -29,6 +30,7 @@
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
 #include "run/quick_check.hpp"
+#include "run/ticket_care.hpp"
 #include "run/time_limit_inquiry.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
@@ -192,6 +194,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const NodeTopology topology = read_local_topology();
     GpuClaimsInquiry claims(topology);
     NodeLossInquiry node_loss(spec, environment);
+    TicketCare ticket(spec, allocation, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     roster.hold_back_all_but(nodes_at_start(spec, static_cast<int>(roster.nodes.size())));
@@ -202,6 +205,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
+    ticket.add_warning(plan);
     node_loss.add(plan, allocation);
     if (plan.uncompared_time_limit)
         plan.warnings.push_back(
@@ -258,6 +262,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     GpuClaimsInquiry claims(topology);  // answered while the nodes meet
     std::optional<NodeLossInquiry> node_loss(std::in_place, spec, environment);
+    TicketCare ticket(spec, allocation, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
     if (gate.size)
@@ -276,6 +281,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     origin.unfit = std::move(fitness.unfit);
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     add_gpu_claims(claims, kClaimsOfStart, plan);
+    ticket.add_warning(plan);
     if (joined.head)
         node_loss->add(plan, allocation);
     node_loss.reset();  // a spare waits for no child, and would be told that this one is left
@@ -319,6 +325,10 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     write_job_record(sockets->path(), {plan.run_id, plan.run_dir, plan.hostname, plan.node_rank});
     std::optional<Coordinator> coordinator(std::in_place, plan, *sockets,
                                            joined.summary.head_address);
+    ticket.keep_renewing(io, [&joined](const std::string& line) {
+        if (joined.member)
+            joined.member->report(control::NodeWarning{line});
+    });
     const int exit_code =
         supervise(io,
                   {plan,
