@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 13> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 14> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"validate", Command::validate},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<const char*, Command>, 13> kSubcommands = {{
     {"drain", Command::drain},
     {"attach", Command::attach},
     {"policy", Command::policy},
+    {"login", Command::login},
 }};
 
 std::string option_words(Command command) {

@@ -43,7 +43,7 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
-    "policy} --help";
+    "policy|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -176,6 +176,17 @@ Words words_of(Command command) {
                 "file, 78 where it does not count.\n\n"
                 "Examples:\n  autolaunch policy show\n  autolaunch policy render slurm limits\n"
                 "  autolaunch policy diff"};
+        case Command::login:
+            return {
+                "Proves at an OpenID Connect issuer who you are, by a browser on any machine, "
+                "and writes its token\nfor you into a file that nobody else may read: for "
+                "Vault's JWT login. docs/identity.md.",
+                "autolaunch login --issuer URL --client-id ID [--scope SCOPE] [--ca FILE] FILE",
+                "The token is verified before it is written. Exits with 65 where the issuer or "
+                "its token is refused, and 69\nwhen the issuer does not answer, or nobody "
+                "confirmed the code in time.\n\n"
+                "Examples:\n  autolaunch login --issuer https://login.example.org/realms/hpc "
+                "--client-id autolaunch token.jwt"};
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
@@ -250,7 +261,8 @@ void OptionParser::declare_all() {
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
-        command_ != Command::drain && command_ != Command::attach && command_ != Command::policy)
+        command_ != Command::drain && command_ != Command::attach && command_ != Command::policy &&
+        command_ != Command::login)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -270,6 +282,8 @@ void OptionParser::declare_all() {
         add_call_options();
     if (command_ == Command::policy)
         add_policy_options();
+    if (command_ == Command::login)
+        add_login_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -601,6 +615,21 @@ void OptionParser::add_policy_options() {
         .group("General");
 }
 
+void OptionParser::add_login_options() {
+    option("--issuer", login_.issuer, "The issuer's address, exactly as it calls itself")
+        .type_name("URL")
+        .group("General");
+    option("--client-id", login_.client_id, "As autolaunch is known there")
+        .type_name("ID")
+        .group("General");
+    option("--scope", login_.scope, "What to ask for, openid among it (default openid)")
+        .type_name("SCOPE")
+        .group("General");
+    option("--ca", login_.ca_file, "Certificates to trust in place of the system's")
+        .type_name("FILE")
+        .group("General");
+}
+
 void OptionParser::add_clean_options() {
     flag("--json", json_, "What was found and ended as JSON").group("General");
     option("--job", job_id_, "Of this job alone: its id, as at its start")
@@ -694,6 +723,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.take_back = take_back_;
     into.doctor = doctor_;
     into.policy = policy_;
+    into.login = login_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
     if (!only_.empty())

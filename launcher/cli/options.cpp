@@ -20,7 +20,7 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
-        {"policy", Command::policy}};
+        {"policy", Command::policy}, {"login", Command::login}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -310,7 +310,7 @@ bool asks_about_us(const OptionParser& parser, CommandLine& line) {
     return parser.help_wanted() || parser.version_wanted();
 }
 
-/// `report RUN_DIR...`, `clean`, `drain NODE` and `attach JOB`.
+/// `report RUN_DIR...`, `clean`, `drain NODE`, `attach JOB` and `login FILE`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
     line.command = command;
@@ -329,6 +329,11 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
                          "autolaunch drain node7 --job runs/4711");
     if (command == Command::attach && taken.words.size() > 1)
         throw UsageError("attach takes one job", "autolaunch attach runs/4711");
+    if (command == Command::login &&
+        (taken.words.size() != 1 || line.login.issuer.empty() || line.login.client_id.empty()))
+        throw UsageError("login needs an issuer, a client's name and a file for the token",
+                         "autolaunch login --issuer https://login.example.org --client-id "
+                         "autolaunch token.jwt");
     line.program = std::move(taken.words);
     return line;
 }
@@ -411,7 +416,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     if (line.command == Command::policy)
         return parse_policy_line(std::move(rest));
     if (line.command == Command::report || line.command == Command::clean ||
-        line.command == Command::drain || line.command == Command::attach)
+        line.command == Command::drain || line.command == Command::attach ||
+        line.command == Command::login)
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
     const bool of_a_job = line.command == Command::run || line.command == Command::plan;

@@ -1,6 +1,7 @@
 #pragma once
 #include "checkpoints/checkpoint_command.hpp"
 #include "doctor/doctor_options.hpp"
+#include "oidc/device_flow.hpp"
 #include "policy/policy_command.hpp"
 #include "secrets/secrets.hpp"
 
@@ -47,6 +48,7 @@ enum class Command {
     drain,
     attach,
     policy,
+    login,
     completion,
     help,
     version
@@ -70,6 +72,7 @@ struct CommandLine {
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
     PolicyRequest policy;
+    oidc::LoginRequest login;
     bool svg = false;         ///< topo --svg
     bool markdown = false;    ///< schema --markdown, lint --rules --markdown
     bool rules = false;       ///< lint --rules

@@ -1,6 +1,7 @@
 #include "cli/program.hpp"
 
 #include "base/file_limit.hpp"
+#include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
@@ -14,6 +15,7 @@
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint_files.hpp"
+#include "oidc/device_flow.hpp"
 #include "plan/launch_plan.hpp"
 #include "plan/store_exposure.hpp"
 #include "policy/job_site.hpp"
@@ -25,6 +27,7 @@
 #include "run/run_doctor.hpp"
 #include "run_report/report.hpp"
 #include "run_report/run_reader.hpp"
+#include "secrets/secrets.hpp"
 #include "site/site_text.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
@@ -36,6 +39,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -234,6 +238,29 @@ int run_policy(const CommandLine& line, const Screen& screen) {
     return outcome.exit_code;
 }
 
+// The token goes into its file alone.
+int log_in(const CommandLine& line, const Screen& screen) {
+    const std::filesystem::path file = absolute_path(line.program.front());
+    const OwnedFolder folder = OwnedFolder::open(file.parent_path());
+    try {
+        const oidc::Login login = oidc::login_by_device(
+            line.login, [&screen](const std::string& what) { complain(what, screen); });
+        constexpr mode_t kOwnersAlone = 0600;
+        folder.replace(file.filename(), login.token, kOwnersAlone);
+        const auto left = std::chrono::duration_cast<std::chrono::seconds>(
+            login.expires - std::chrono::system_clock::now());
+        screen.print(file.string() + ": the token of " + mask_secrets(login.subject, {}) +
+                     ", for " + std::to_string(std::max<long long>(left.count(), 0)) + " s\n");
+        return exit_code::kSuccess;
+    } catch (const Error& error) {
+        complain_about(error, screen);
+        const bool refused = error.code() == ErrorCode::mismatch ||
+                             error.code() == ErrorCode::corrupt ||
+                             error.code() == ErrorCode::invalid_argument;
+        return refused ? exit_code::kBadData : exit_code::kUnavailable;
+    }
+}
+
 int start_job(const CommandLine& line, const JobSite& site, const JobRequest& request,
               const std::shared_ptr<SiteRecord>& record, const Place& place) {
     if (const std::string keys = record ? not_acted_on(*record) : ""; !keys.empty())
@@ -310,6 +337,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return report_runs(line, place);
         case Command::policy:
             return run_policy(line, screen);
+        case Command::login:
+            return log_in(line, screen);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:

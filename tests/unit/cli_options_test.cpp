@@ -361,6 +361,22 @@ TEST_CASE("a debugged rank has the screen for itself") {
           "--debug-rank one: expected a rank, a whole number >= 0");
 }
 
+TEST_CASE("login takes an issuer, a client and a file, and no token on its command line") {
+    const CommandLine login = parse({"login", "t.jwt", "--issuer", "https://i", "--client-id=c"});
+    CHECK(login.command == Command::login);
+    CHECK(login.login.issuer == "https://i");
+    CHECK(login.login.client_id == "c");
+    CHECK(login.login.scope == "openid");
+    CHECK(login.program == std::vector<std::string>{"t.jwt"});
+    for (const std::vector<std::string>& less :
+         {std::vector<std::string>{"login"},
+          {"login", "f"},
+          {"login", "f", "--issuer", "https://i"},
+          {"login", "--issuer", "https://i", "--client-id", "c"}})
+        CHECK(contains(usage_error_of(less), "login needs an issuer"));
+    CHECK(contains(usage_error_of({"login", "f", "--token", "x"}), "--token"));
+}
+
 TEST_CASE("policy has three words, and options in any place") {
     const CommandLine render = parse({"policy", "--site", "draft.yaml", "render", "slurm", "out"});
     CHECK(render.command == Command::policy);

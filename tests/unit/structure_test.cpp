@@ -87,6 +87,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/flight_view", {"lib/base", "lib/flight", "launcher/control"}},
     {"launcher/spawn", {"lib/base"}},
     {"launcher/kerberos", {"lib/base", "launcher/allocation", "launcher/spawn"}},
+    {"launcher/oidc", {"lib/base", "lib/checkpoint"}},
     {"launcher/hand_over", {"lib/base", "launcher/control", "launcher/spawn"}},
     {"launcher/remains", {"lib/base", "lib/session", "launcher/spawn"}},
     {"launcher/tasks", {"lib/base", "launcher/spawn"}},
@@ -194,7 +195,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/doctor"}},
     {"launcher/cli",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec", "launcher/allocation",
-      "launcher/lint", "launcher/site", "launcher/policy", "launcher/at_rest",
+      "launcher/lint", "launcher/site", "launcher/policy", "launcher/at_rest", "launcher/oidc",
       "launcher/topology", "launcher/topology_view", "launcher/plan", "launcher/report",
       "launcher/doctor", "launcher/checkpoints", "launcher/run_report", "launcher/run"}},
 };
