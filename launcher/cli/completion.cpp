@@ -26,6 +26,7 @@ constexpr std::array<std::pair<const char*, Command>, 14> kSubcommands = {{
     {"attach", Command::attach},
     {"policy", Command::policy},
     {"audit", Command::audit},
+    {"login", Command::login},
 }};
 
 std::string option_words(Command command) {

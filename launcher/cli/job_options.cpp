@@ -381,6 +381,7 @@ JobRequest job_request(const CommandLine& line,
         request.spec = std::move(read.spec);
         request.errors = std::move(read.errors);
         request.site = std::move(read.site);
+        request.checkpoint = std::move(read.checkpoint);
         if (!request.errors.empty())
             return request;
         request.spec.name = request.spec.slurm.job_name;

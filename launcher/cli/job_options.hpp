@@ -27,7 +27,8 @@ struct JobRequest {
     JobSpec spec;
     std::vector<SpecError> errors;  ///< of the spec; `spec` is whole only without them
     std::vector<std::string> notes;
-    Value site = {};  ///< SpecResult::site
+    Value site = {};        ///< SpecResult::site
+    Value checkpoint = {};  ///< SpecResult::checkpoint
 };
 /// Everything together: PET_* below the spec, the spec below the command line. Reads the spec's
 /// files.

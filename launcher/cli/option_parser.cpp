@@ -43,7 +43,7 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
-    "policy|audit} --help";
+    "policy|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -164,10 +164,12 @@ Words words_of(Command command) {
         case Command::policy:
             return {
                 "Shows what the administrator's file (/etc/autolaunch/site.yaml) says and whether "
-                "it holds, writes\nits roles as limits of Slurm, and compares them with the "
-                "cluster. docs/site.md.",
+                "it holds, writes\nits roles as limits of Slurm and a firewall for the jobs' "
+                "ports, and compares them with the cluster. docs/site.md.",
                 "autolaunch policy show [--site FILE] [--json]\n"
                 "       autolaunch policy render slurm DIR [--site FILE]\n"
+                "       autolaunch policy render nftables DIR --interface IF --network "
+                "nodes=CIDR [--site FILE]\n"
                 "       autolaunch policy diff [--site FILE] [--json]",
                 "FILE is a draft: no job goes by it. diff exits with 0 when the cluster has what "
                 "the file says, 1 when\nnot, 69 when Slurm does not answer; 66 where there is no "
@@ -192,6 +194,17 @@ Words words_of(Command command) {
                 "Examples:\n  autolaunch audit verify\n  autolaunch audit verify runs/4711\n"
                 "  autolaunch audit show --job 4711\n  autolaunch audit show --kind "
                 "checkpoint_exported --since 7d"};
+        case Command::login:
+            return {
+                "Proves at an OpenID Connect issuer who you are, by a browser on any machine, "
+                "and writes its token\nfor you into a file that nobody else may read: for "
+                "Vault's JWT login. docs/identity.md.",
+                "autolaunch login --issuer URL --client-id ID [--scope SCOPE] [--ca FILE] FILE",
+                "The token is verified before it is written. Exits with 65 where the issuer or "
+                "its token is refused, and 69\nwhen the issuer does not answer, or nobody "
+                "confirmed the code in time.\n\n"
+                "Examples:\n  autolaunch login --issuer https://login.example.org/realms/hpc "
+                "--client-id autolaunch token.jwt"};
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
@@ -267,7 +280,7 @@ void OptionParser::declare_all() {
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
         command_ != Command::drain && command_ != Command::attach && command_ != Command::policy &&
-        command_ != Command::audit)
+        command_ != Command::audit && command_ != Command::login)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -289,6 +302,8 @@ void OptionParser::declare_all() {
         add_policy_options();
     if (command_ == Command::audit)
         add_audit_options();
+    if (command_ == Command::login)
+        add_login_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -626,6 +641,33 @@ void OptionParser::add_policy_options() {
     option("--site", policy_.site_file, "A draft, in place of /etc/autolaunch/site.yaml")
         .type_name("FILE")
         .group("General");
+    option("--interface", policy_.interface, "render nftables: over which ranks reach each other")
+        .type_name("IF")
+        .group("General");
+    option(
+        "--network", policy_.networks,
+        "render nftables: what a source of firewall_rules is, and nodes, where ranks run; may be "
+        "repeated")
+        .type_name("NAME=CIDR,...")
+        .rule([](CLI::Option& given) {
+            given.multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
+        })
+        .group("General");
+}
+
+void OptionParser::add_login_options() {
+    option("--issuer", login_.issuer, "The issuer's address, exactly as it calls itself")
+        .type_name("URL")
+        .group("General");
+    option("--client-id", login_.client_id, "As autolaunch is known there")
+        .type_name("ID")
+        .group("General");
+    option("--scope", login_.scope, "What to ask for, openid among it (default openid)")
+        .type_name("SCOPE")
+        .group("General");
+    option("--ca", login_.ca_file, "Certificates to trust in place of the system's")
+        .type_name("FILE")
+        .group("General");
 }
 
 void OptionParser::add_clean_options() {
@@ -731,6 +773,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.doctor = doctor_;
     into.policy = policy_;
     into.audit = audit_;
+    into.login = login_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
     if (!only_.empty())

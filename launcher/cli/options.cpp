@@ -20,7 +20,7 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
-        {"policy", Command::policy}, {"audit", Command::audit}};
+        {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -313,7 +313,7 @@ bool asks_about_us(const OptionParser& parser, CommandLine& line) {
     return parser.help_wanted() || parser.version_wanted();
 }
 
-/// `report RUN_DIR...`, `clean`, `drain NODE` and `attach JOB`.
+/// `report RUN_DIR...`, `clean`, `drain NODE`, `attach JOB` and `login FILE`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
     line.command = command;
@@ -332,11 +332,28 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
                          "autolaunch drain node7 --job runs/4711");
     if (command == Command::attach && taken.words.size() > 1)
         throw UsageError("attach takes one job", "autolaunch attach runs/4711");
+    if (command == Command::login &&
+        (taken.words.size() != 1 || line.login.issuer.empty() || line.login.client_id.empty()))
+        throw UsageError("login needs an issuer, a client's name and a file for the token",
+                         "autolaunch login --issuer https://login.example.org --client-id "
+                         "autolaunch token.jwt");
     line.program = std::move(taken.words);
     return line;
 }
 
-/// `policy show`, `policy render slurm DIR` and `policy diff`, with options in any order.
+void choose_rendering(const std::vector<std::string>& words, CommandLine& line) {
+    const bool firewall = words.size() == 3 && words[1] == "nftables";
+    if (words.size() != 3 || (words[1] != "slurm" && !firewall))
+        throw UsageError("policy render needs to know for what, and a folder",
+                         "autolaunch policy render slurm DIR, or autolaunch policy render nftables "
+                         "DIR --interface IF --network nodes=CIDR");
+    if (line.json)
+        throw UsageError("--json does not go with policy render", "it writes files");
+    line.policy.action = firewall ? PolicyAction::render_nftables : PolicyAction::render_slurm;
+    line.policy.folder = words[2];
+}
+
+/// `policy show`, `policy render WHAT DIR` and `policy diff`, with options in any order.
 CommandLine parse_policy_line(std::vector<std::string> rest) {
     CommandLine line;
     line.command = Command::policy;
@@ -347,20 +364,17 @@ CommandLine parse_policy_line(std::vector<std::string> rest) {
         return line;
     line.policy.json = line.json;
     const std::string word = words.empty() ? "" : words[0];
-    if (word == "render") {
-        if (words.size() != 3 || words[1] != "slurm")
-            throw UsageError("policy render needs to know for what, and a folder",
-                             "autolaunch policy render slurm DIR");
-        if (line.json)
-            throw UsageError("--json does not go with policy render", "it writes files");
-        line.policy.action = PolicyAction::render;
-        line.policy.folder = words[2];
+    if (word == "render")
+        choose_rendering(words, line);
+    if (line.policy.action != PolicyAction::render_nftables &&
+        (!line.policy.interface.empty() || !line.policy.networks.empty()))
+        throw UsageError("--interface and --network go with policy render nftables alone");
+    if (word == "render")
         return line;
-    }
     if (word != "show" && word != "diff")
         throw UsageError(
             word.empty() ? "policy needs to know what to do" : word + ": policy cannot do that",
-            "one of show, render slurm DIR, diff");
+            "one of show, render slurm DIR, render nftables DIR, diff");
     if (words.size() > 1)
         throw UsageError(words[1] + ": policy " + word + " takes options alone",
                          "autolaunch policy " + word + " --site FILE");
@@ -433,7 +447,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     if (line.command == Command::audit)
         return parse_audit_line(std::move(rest));
     if (line.command == Command::report || line.command == Command::clean ||
-        line.command == Command::drain || line.command == Command::attach)
+        line.command == Command::drain || line.command == Command::attach ||
+        line.command == Command::login)
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
     const bool of_a_job = line.command == Command::run || line.command == Command::plan;

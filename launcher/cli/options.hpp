@@ -2,6 +2,7 @@
 #include "audit/audit_command.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "doctor/doctor_options.hpp"
+#include "oidc/device_flow.hpp"
 #include "policy/policy_command.hpp"
 #include "secrets/secrets.hpp"
 
@@ -49,6 +50,7 @@ enum class Command {
     attach,
     policy,
     audit,
+    login,
     completion,
     help,
     version
@@ -73,6 +75,7 @@ struct CommandLine {
     CheckpointRequest checkpoints;
     PolicyRequest policy;
     AuditRequest audit;
+    oidc::LoginRequest login;
     bool svg = false;         ///< topo --svg
     bool markdown = false;    ///< schema --markdown, lint --rules --markdown
     bool rules = false;       ///< lint --rules

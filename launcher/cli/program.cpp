@@ -3,6 +3,7 @@
 #include "audit/audit_command.hpp"
 #include "audit/audit_trail.hpp"
 #include "base/file_limit.hpp"
+#include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
@@ -18,7 +19,9 @@
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint_files.hpp"
+#include "oidc/device_flow.hpp"
 #include "plan/launch_plan.hpp"
+#include "plan/store_exposure.hpp"
 #include "policy/job_site.hpp"
 #include "policy/job_workspace.hpp"
 #include "report/screen.hpp"
@@ -29,6 +32,7 @@
 #include "run/run_doctor.hpp"
 #include "run_report/report.hpp"
 #include "run_report/run_reader.hpp"
+#include "secrets/secrets.hpp"
 #include "site/site_file.hpp"
 #include "site/site_text.hpp"
 #include "site/site_vault.hpp"
@@ -42,6 +46,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -98,12 +103,20 @@ int report_errors(const std::vector<SpecError>& errors, const Place& place) {
     return code_of(errors);
 }
 
+std::string words_on_the_way(const JobSpec& spec) {
+    const int nodes =
+        std::max({spec.resources.nodes, spec.resources.most_nodes, spec.slurm.nodes.value_or(1)});
+    const std::string words = sent_in_the_clear(nodes, spec.rendezvous);
+    return words.empty() ? words : "between the nodes, in the clear: " + words + "\n";
+}
+
 int validate(const CommandLine& line, const Place& place) {
     SpecResult result =
         load_spec({line.spec_file, line.overrides, place.environment, {}, line.secrets});
     const JobSite site = JobSite::read(result.site, result.errors);
     settle_workspace(result.spec, site, result.errors);
-    const auto record = site.record(JobSite::Slurm::ask);
+    settle_with_site(result.spec, result.checkpoint, site, result.errors);
+    const auto record = site.record(JobSite::Slurm::ask, result.spec.checkpoint.recipients.size());
     const PolicyVerdict verdict = site.judge(claim_of_spec(result.spec, site.settings().action));
     keep_verdict(verdict, *record);
     if (line.json)
@@ -111,7 +124,8 @@ int validate(const CommandLine& line, const Place& place) {
     if (!result.errors.empty())
         return line.json ? code_of(result.errors) : report_errors(result.errors, place);
     if (!line.json)
-        place.screen.print(line.spec_file + ": valid\n" + site_table(*record));
+        place.screen.print(line.spec_file + ": valid\n" + site_table(*record) +
+                           words_on_the_way(result.spec));
     require_allowed(verdict);
     return exit_code::kSuccess;
 }
@@ -267,6 +281,29 @@ int run_audit(const CommandLine& line, const Place& place) {
     return outcome.exit_code;
 }
 
+// The token goes into its file alone.
+int log_in(const CommandLine& line, const Screen& screen) {
+    const std::filesystem::path file = absolute_path(line.program.front());
+    const OwnedFolder folder = OwnedFolder::open(file.parent_path());
+    try {
+        const oidc::Login login = oidc::login_by_device(
+            line.login, [&screen](const std::string& what) { complain(what, screen); });
+        constexpr mode_t kOwnersAlone = 0600;
+        folder.replace(file.filename(), login.token, kOwnersAlone);
+        const auto left = std::chrono::duration_cast<std::chrono::seconds>(
+            login.expires - std::chrono::system_clock::now());
+        screen.print(file.string() + ": the token of " + mask_secrets(login.subject, {}) +
+                     ", for " + std::to_string(std::max<long long>(left.count(), 0)) + " s\n");
+        return exit_code::kSuccess;
+    } catch (const Error& error) {
+        complain_about(error, screen);
+        const bool refused = error.code() == ErrorCode::mismatch ||
+                             error.code() == ErrorCode::corrupt ||
+                             error.code() == ErrorCode::invalid_argument;
+        return refused ? exit_code::kBadData : exit_code::kUnavailable;
+    }
+}
+
 int start_job(const CommandLine& line, const JobSite& site, const JobRequest& request,
               const std::shared_ptr<SiteRecord>& record, const Place& place) {
     if (const std::string keys = record ? not_acted_on(*record) : ""; !keys.empty())
@@ -286,13 +323,16 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     JobRequest request = job_request(line, environment);
     const JobSite site = JobSite::read(request.site, request.errors);
     settle_workspace(request.spec, site, request.errors);
+    settle_with_site(request.spec, request.checkpoint, site, request.errors);
     if (!request.errors.empty())
         return report_errors(request.errors, place);
     for (const auto& note : request.notes)
         complain_once(note, place);
     const bool starts = line.command == Command::run;
-    const auto record =
-        site.empty() ? nullptr : site.record(starts ? JobSite::Slurm::leave : JobSite::Slurm::ask);
+    const auto record = site.empty()
+                            ? nullptr
+                            : site.record(starts ? JobSite::Slurm::leave : JobSite::Slurm::ask,
+                                          request.spec.checkpoint.recipients.size());
     request.spec.site = record;
     request.spec.vault = vault_of(site.settings());
     if (starts)
@@ -348,6 +388,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return run_policy(line, screen);
         case Command::audit:
             return run_audit(line, place);
+        case Command::login:
+            return log_in(line, screen);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:

@@ -1,5 +1,6 @@
 #include "cli/site_gate.hpp"
 
+#include "at_rest/checkpoint_readers.hpp"
 #include "base/text.hpp"
 #include "secrets/json_text.hpp"
 #include "site/site_checks.hpp"
@@ -65,6 +66,14 @@ PolicyVerdict judge_plan(const JobSite& site, const LaunchPlan& plan,
     if (plan.saved_machine.empty())
         gpus = std::max(gpus, granted_gpus(plan.spec, environment));
     return site.judge(claim_of_grant(asked, nodes, gpus, environment));
+}
+
+void settle_with_site(JobSpec& spec, const Value& checkpoint_section, const JobSite& site,
+                      std::vector<SpecError>& errors) {
+    settle_readers(spec.checkpoint, checkpoint_section, errors);
+    require_readers(spec.checkpoint, checkpoint_section, site.settings(), errors);
+    const SiteSetting* method = site.settings().find("authentication.method");
+    spec.uses_kerberos = method != nullptr && is_kerberos(method->value.text);
 }
 
 std::string not_acted_on(const SiteRecord& record) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -21,6 +22,11 @@ StartGate gate_of(const JobSite& site, const JobSpec& spec, std::shared_ptr<Site
 /// The same of a plan: the nodes and GPUs that it has, the time limit that the spec has.
 PolicyVerdict judge_plan(const JobSite& site, const LaunchPlan& plan,
                          const EnvironmentMap& environment);
+
+/// What the settings that hold for the job make of its spec: who opens its checkpoints, and whether
+/// Kerberos counts. What is wrong goes to `errors`. Blocks as the disk does.
+void settle_with_site(JobSpec& spec, const Value& checkpoint_section, const JobSite& site,
+                      std::vector<SpecError>& errors);
 
 /// One line that names the keys of the job's own files which this version does not act on; empty:
 /// there are none.

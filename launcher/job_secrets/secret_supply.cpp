@@ -14,6 +14,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <utility>
 

@@ -100,7 +100,7 @@ void give_back_room(const fs::path& run_dir, int generation, int rank) noexcept 
     std::error_code error;
     for (int before = generation - 1; before >= 0; --before) {
         const fs::path folder = rank_directory(run_dir, before, rank);
-        if (!fs::is_directory(fs::symlink_status(folder, error)))
+        if (fs::symlink_status(folder, error).type() != fs::file_type::directory)
             continue;
         for (const char* name : {"stdout", "stderr"})
             give_back_room_of(folder / name);

@@ -206,6 +206,20 @@ void check_grace_period(LaunchPlan& plan) {
                         grace.count(), kDefaultKillWait.count()));
 }
 
+void add_reader_notes(LaunchPlan& plan) {
+    const CheckpointSpec& checkpoint = plan.spec.checkpoint;
+    if (checkpoint.recipients.empty())
+        return;
+    plan.notes.push_back(fmt::format(
+        "checkpoints that the library writes are encrypted for {} recipient{}; what a trainer "
+        "writes by itself (torch.save) is not",
+        checkpoint.recipients.size(), checkpoint.recipients.size() == 1 ? "" : "s"));
+    if (checkpoint.identity_file.empty())
+        plan.notes.emplace_back(
+            "checkpoint.identity_file is not set: a restart goes on from an encrypted checkpoint "
+            "only where the trainer itself names the secret key");
+}
+
 std::uint64_t usable_memory(const NodeTopology& topology) {
     std::uint64_t bytes = 0;
     for (const NumaNode& node : topology.numa_nodes)
@@ -393,6 +407,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
         check_cores(plan, topology.cores.size());
     check_cpu_quota(plan, topology);
     plan.node_memory_bytes = usable_memory(topology);
+    add_reader_notes(plan);
     if (const auto unused = unused_settings(spec); !unused.empty())
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
     const RosterNode& self = roster.nodes[static_cast<std::size_t>(roster.self)];

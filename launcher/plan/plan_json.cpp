@@ -188,6 +188,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
             json.member("admits", store.admits);
             json.member("open", store.open);
         });
+        json.member("in_the_clear", sent_in_the_clear(plan.node_count, plan.spec.rendezvous));
         json.member("nccl", [&] { put_nccl(json, plan.nccl); });
         json.member("memory", [&] { json.put_tree(memory_json(plan.memory)); });
         json.member("site", [&] { put_site(json, plan.spec.site.get()); });

@@ -134,6 +134,12 @@ std::string store_section(const LaunchPlan& plan) {
         {{"listens", store.listens}, {"admits", store.admits}, {"open to", store.open}}, "  ");
 }
 
+std::string way_section(const LaunchPlan& plan) {
+    return format_rows({{"by TLS 1.3", "agents, and files that they hand from node to node"},
+                        {"in the clear", sent_in_the_clear(plan.node_count, plan.spec.rendezvous)}},
+                       "  ");
+}
+
 // Sources that say more than the reason does: a profile's name, a line of nccl.conf.
 std::string with_source(const VariableChoice& choice) {
     const bool says_more =
@@ -262,6 +268,8 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     if (!plan.spec.given_secrets.empty())
         text += "\nsecrets of ranks, read when a generation starts\n" + secrets_section(plan);
     text += "\nstore of the ranks\n" + store_section(plan);
+    if (plan.node_count > 1)
+        text += "\nbetween the nodes\n" + way_section(plan);
     text += "\nwhen a generation fails, by its cause\n" + policy_table(plan.spec.restart);
     text += "  a job that stands still is " + describe_hang_limit(plan.spec) + "\n";
     if (plan.world_size > 1)

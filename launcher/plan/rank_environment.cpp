@@ -164,6 +164,19 @@ void add_yielding(Choices& choices, const LaunchPlan& plan, const EnvironmentMap
                                why + ": an MPI rank that waits lets others compute");
 }
 
+// The library's Checkpointer reads them (docs/encryption.md). Public keys, and paths: no secret.
+void add_checkpoint_keys(Choices& choices, const CheckpointSpec& checkpoint) {
+    if (!checkpoint.recipients.empty())
+        choices.add(env::kCheckpointRecipients, join(checkpoint.recipients, ","),
+                    "checkpoint.recipients: checkpoints are encrypted for these");
+    if (!checkpoint.identity_file.empty())
+        choices.add(env::kCheckpointIdentityFile, checkpoint.identity_file,
+                    "checkpoint.identity_file: opens them");
+    if (!checkpoint.authentication_key_file.empty())
+        choices.add(env::kCheckpointMacFile, checkpoint.authentication_key_file,
+                    "checkpoint.authentication_key_file: proves who wrote them");
+}
+
 // Left over from an outer launch, secret, or of the task that the agent is.
 bool stays_with_agent(std::string_view name, const LaunchPlan& plan,
                       const EnvironmentMap& inherited) {
@@ -201,8 +214,12 @@ std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const Ra
         choices.add(choice.name.c_str(), choice.value, choice.reason);
     if (plan.spec.debug_rank)
         add_patience(choices, *plan.spec.debug_rank, inherited);
+    add_checkpoint_keys(choices, plan.spec.checkpoint);
     choices.override_with(plan.spec.nccl.env, "nccl.env");
     choices.override_with(plan.spec.trainer.env, "trainer.env");
+    if (plan.spec.checkpoint.must_be_encrypted)
+        choices.override_with({{env::kCheckpointEncryption, env::kEncryptionRequired}},
+                              "data_security.encryption_at_rest");
     return choices.take();
 }
 

@@ -20,4 +20,14 @@ StoreExposure store_exposure(const LaunchPlan& plan) {
                 "(rendezvous.store: node sends it by TLS)"};
 }
 
+std::string sent_in_the_clear(int node_count, const RendezvousSpec& rendezvous) {
+    if (node_count < 2)
+        return {};
+    const bool store = rendezvous.store != "node";
+    return std::string("what NCCL, gloo and MPI send") +
+           (store ? ", and c10d's store (rendezvous.store: node sends that by TLS)" : "") +
+           ": neither encrypted nor authenticated. Give the job a network of its own (autolaunch "
+           "policy render nftables), or put WireGuard, IPsec or MACsec below it";
+}
+
 }  // namespace autolaunch::launcher

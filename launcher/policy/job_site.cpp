@@ -31,12 +31,13 @@ bool JobSite::limits_time() const {
                                       [](const SiteRole& role) { return role.max_time; });
 }
 
-std::shared_ptr<SiteRecord> JobSite::record(Slurm slurm) const {
+std::shared_ptr<SiteRecord> JobSite::record(Slurm slurm, std::size_t recipients) const {
     auto record = std::make_shared<SiteRecord>();
     record->file = file_;
     if (settings_.settings.empty())
         return record;
     SiteFacts facts = read_node_facts();
+    facts.recipients = recipients;
     const bool wanted = std::any_of(
         settings_.settings.begin(), settings_.settings.end(), [](const SiteSetting& setting) {
             const SiteCheck check = setting.rule->check;

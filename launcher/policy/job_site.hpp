@@ -5,6 +5,7 @@
 #include "spec/site_record.hpp"
 #include "spec/value.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +39,8 @@ public:
     /// Whether the job's time limit is to be compared with anything.
     bool limits_time() const;
     const SiteSettings& settings() const { return settings_; }
-    std::shared_ptr<SiteRecord> record(Slurm slurm) const;
+    /// `recipients`: how many may open the job's checkpoints.
+    std::shared_ptr<SiteRecord> record(Slurm slurm, std::size_t recipients) const;
     PolicyVerdict judge(const JobClaim& claim) const;
 
 private:

@@ -1,11 +1,13 @@
 #include "policy/policy_command.hpp"
 
 #include "base/deadline.hpp"
+#include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
 #include "base/refuse.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "policy/nftables_policy.hpp"
 #include "policy/policy_diff.hpp"
 #include "policy/user_groups.hpp"
 #include "secrets/json_text.hpp"
@@ -14,7 +16,11 @@
 #include "site/site_file.hpp"
 #include "site/site_text.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <chrono>
+#include <cstdio>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -95,6 +101,22 @@ PolicyOutcome render(const PolicySource& source, const std::string& folder,
             std::move(notes), exit_code::kSuccess};
 }
 
+// Of this node: a cluster's are alike as a rule, and a note says what was taken.
+std::pair<int, int> chosen_ports(std::vector<std::string>& notes) {
+    constexpr std::pair kUsual(32768, 60999);
+    constexpr char kRange[] = "/proc/sys/net/ipv4/ip_local_port_range";
+    int first = 0, last = 0;
+    try {
+        if (std::sscanf(read_file(kRange).c_str(), "%d %d", &first, &last) == 2 && first > 0 &&
+            first <= last && last < 65536)
+            return {first, last};
+    } catch (const Error&) {
+    }
+    notes.push_back(std::string(kRange) + " cannot be read: " + std::to_string(kUsual.first) + "-" +
+                    std::to_string(kUsual.second) + " is taken for the ports that it gives out");
+    return kUsual;
+}
+
 std::string differences_text(const std::vector<PolicyDifference>& differences) {
     std::string text;
     for (const PolicyDifference& one : differences)
@@ -132,15 +154,37 @@ PolicyOutcome compare(const PolicySource& source, bool json, std::vector<std::st
             std::move(notes), differences.empty() ? exit_code::kSuccess : exit_code::kFindings};
 }
 
+// Without the administrator's file: the ports of jobs alone.
+PolicySource source_of_firewall(const PolicyRequest& request, std::vector<std::string>& notes) {
+    if (request.site_file.empty() && !read_site_file())
+        return {};
+    return read_source(request, notes);
+}
+
+PolicyOutcome render_firewall(const PolicyRequest& request, std::vector<std::string> notes) {
+    const PolicySource source = source_of_firewall(request, notes);
+    const std::string text = render_nftables(
+        source.settings, source.file, {request.interface, request.networks, chosen_ports(notes)});
+    OwnedFolder::make(request.folder).replace("autolaunch.nft", text);
+    return {request.folder +
+                "/autolaunch.nft: check it with nft -c -f, load it with nft -f on each node, as "
+                "root\n",
+            std::move(notes), exit_code::kSuccess};
+}
+
 }  // namespace
 
 PolicyOutcome run_policy_command(const PolicyRequest& request) {
     std::vector<std::string> notes;
+    if (request.action == PolicyAction::render_nftables)
+        return render_firewall(request, std::move(notes));
     const PolicySource source = read_source(request, notes);
     switch (request.action) {
+        case PolicyAction::render_nftables:
+            break;
         case PolicyAction::show:
             return show(source, request.json, std::move(notes));
-        case PolicyAction::render:
+        case PolicyAction::render_slurm:
             return render(source, request.folder, std::move(notes));
         case PolicyAction::diff:
             return compare(source, request.json, std::move(notes));

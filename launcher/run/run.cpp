@@ -7,6 +7,7 @@
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "base/workspace.hpp"
+#include "control/control_message.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "input/job_input.hpp"
 #include "job_secrets/job_secrets.hpp"
@@ -31,6 +32,7 @@
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
 #include "run/quick_check.hpp"
+#include "run/ticket_care.hpp"
 #include "run/time_limit_inquiry.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
@@ -233,6 +235,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const NodeTopology topology = read_local_topology();
     GpuClaimsInquiry claims(topology);
     NodeLossInquiry node_loss(spec, environment);
+    TicketCare ticket(spec, allocation, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     roster.hold_back_all_but(nodes_at_start(spec, static_cast<int>(roster.nodes.size())));
@@ -243,6 +246,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
+    ticket.add_warning(plan);
     node_loss.add(plan, allocation);
     warn_of_secrets(plan, environment);
     if (plan.uncompared_time_limit)
@@ -302,6 +306,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     GpuClaimsInquiry claims(topology);  // answered while the nodes meet
     std::optional<NodeLossInquiry> node_loss(std::in_place, spec, environment);
+    TicketCare ticket(spec, allocation, environment);
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
     if (gate.size)
@@ -324,6 +329,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     tell_witness(io, witness, joined, plan, origin.requeue);
     add_gpu_claims(claims, kClaimsOfStart, plan);
+    ticket.add_warning(plan);
     if (joined.head)
         node_loss->add(plan, allocation);
     node_loss.reset();  // a spare waits for no child, and would be told that this one is left
@@ -369,6 +375,10 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     std::optional<Coordinator> coordinator(std::in_place, plan, *sockets,
                                            joined.summary.head_address);
     std::optional<Stranded> stranded;
+    ticket.keep_renewing(io, [&joined](const std::string& line) {
+        if (joined.member)
+            joined.member->report(control::NodeWarning{line});
+    });
     const int exit_code =
         supervise(io,
                   {plan,

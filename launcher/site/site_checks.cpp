@@ -5,6 +5,8 @@
 #include "site/site_vault.hpp"
 #include "spec/scalar.hpp"
 
+#include <strings.h>
+
 #include <algorithm>
 
 namespace autolaunch::launcher {
@@ -145,7 +147,13 @@ Findings check_login(const SiteSetting& setting, const SiteFacts& facts) {
         why += facts.krb5_conf->find(setting.value.text) != std::string::npos
                    ? "; /etc/krb5.conf has that realm"
                    : "; /etc/krb5.conf does not have that realm";
-    return {{kByNobody, kUnknown, why}};
+    Findings findings = {{kByNobody, kUnknown, why}};
+    if (setting.rule->path == "authentication.method" && is_kerberos(setting.value.text))
+        findings.push_back(
+            {kByUs, kHolds,
+             "a start looks at the Kerberos ticket, warns where it is shorter than the job, and "
+             "renews it while the job runs; a ticket is not what lets anybody start"});
+    return findings;
 }
 
 Findings check_on_the_way(const Value& value) {
@@ -153,19 +161,25 @@ Findings check_on_the_way(const Value& value) {
         return {{kByUs, kHolds, "agents talk TLS 1.3 anyway"}};
     return {{kByUs, kHolds, "between agents, and for files handed from node to node: TLS 1.3"},
             {kByNobody, kDoesNotHold,
-             "NCCL, gloo and c10d's store send in the clear: a network of the job's own, IPsec or "
-             "MACsec between the nodes"}};
+             "NCCL, gloo and c10d's store send in the clear: a network of the job's own "
+             "(autolaunch policy render nftables), WireGuard, IPsec or MACsec between the nodes; "
+             "rendezvous.store: node sends the store by TLS"}};
 }
 
-Findings check_at_rest(const Value& value) {
+Findings check_at_rest(const Value& value, const SiteFacts& facts) {
     if (!is_true(value))
         return {{kByNobody, kHolds, "nothing is encrypted for it"}};
-    return {{kByUs, kUnknown,
-             "checkpoints are encrypted where the trainer names recipients (docs/encryption.md); "
-             "autolaunch ckpt show tells of each"},
+    const std::string refusal =
+        "the library writes no checkpoint without recipients, and a spec that saves some and names "
+        "none in checkpoint.recipients is refused";
+    const std::string readers =
+        facts.recipients.value_or(0) > 0
+            ? "; this job's are encrypted for " + std::to_string(*facts.recipients)
+            : "";
+    return {{kByUs, kHolds, refusal + readers},
             {kByNobody, kUnknown,
-             "what a file system encrypts below us cannot be known from here; logs and data are "
-             "written as they are"}};
+             "what a trainer writes by itself (torch.save), logs and data are written as they are; "
+             "what a file system encrypts below cannot be known from here"}};
 }
 
 Findings check_isolation(const Value& value, const SiteFacts& facts) {
@@ -291,7 +305,11 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
         case SiteCheck::encryption_on_the_way:
             return check_on_the_way(value);
         case SiteCheck::encryption_at_rest:
-            return check_at_rest(value);
+            return check_at_rest(value, facts);
+        case SiteCheck::firewall:
+            return {{kByKernel, kUnknown,
+                     "autolaunch policy render nftables writes them and the jobs' own ports; root "
+                     "loads the file on each node, and only root can see whether it is"}};
         case SiteCheck::data_isolation:
             return check_isolation(value, facts);
         case SiteCheck::audit:
@@ -346,6 +364,11 @@ void add_roles(const SiteSettings& settings, const Findings& findings, std::vect
 }
 
 }  // namespace
+
+bool is_kerberos(const std::string& method) {
+    return ::strcasecmp(method.c_str(), "kerberos") == 0 ||
+           ::strcasecmp(method.c_str(), "krb5") == 0;
+}
 
 std::vector<SiteKey> check_site(const SiteSettings& settings, const SiteFacts& facts) {
     std::vector<SiteKey> keys;

@@ -3,6 +3,7 @@
 #include "site/site_settings.hpp"
 #include "spec/site_record.hpp"
 
+#include <string>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -17,6 +18,9 @@ inline constexpr char kBySlurm[] = "Slurm";
 inline constexpr char kByKernel[] = "the kernel";
 inline constexpr char kByUs[] = "autolaunch";
 inline constexpr char kByNobody[] = "nobody";
+
+/// Whether authentication.method means Kerberos: people write it in any case.
+bool is_kerberos(const std::string& method);
 
 /// A line for each setting, two where two enforce parts of it: who does, whether it holds, and by
 /// what, or what to change. Pure.

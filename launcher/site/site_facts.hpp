@@ -1,6 +1,7 @@
 #pragma once
 #include "base/deadline.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -19,6 +20,7 @@ struct SiteFacts {
     /// `scontrol show config`, keys to values; and why it is not known.
     std::optional<std::map<std::string, std::string>> slurm;
     std::string why_no_slurm = "Slurm was not asked: autolaunch plan asks";
+    std::optional<std::size_t> recipients;  ///< of the job's checkpoints; nothing: no job is meant
     /// Whether a folder is there; nothing: it cannot be told.
     std::function<std::optional<bool>(const std::string& path)> has_folder;
 };

@@ -16,8 +16,6 @@ constexpr std::string_view kNoMetrics =
 constexpr std::string_view kNoDashboards = "this version makes no dashboards";
 constexpr std::string_view kNoCleanup =
     "this version deletes nothing that is old; systemd-tmpfiles does, by a line of tmpfiles.d";
-constexpr std::string_view kNoFirewall =
-    "autolaunch opens no firewall; the administrator's nftables does";
 
 constexpr std::array kKeys = {
     SiteKeyRule{"authentication.method", SiteForm::text, Tighter::same, SiteCheck::login, ""},
@@ -29,7 +27,7 @@ constexpr std::array kKeys = {
     SiteKeyRule{"network_security.encrypted_communication", SiteForm::boolean, Tighter::if_true,
                 SiteCheck::encryption_on_the_way, ""},
     SiteKeyRule{"network_security.firewall_rules", SiteForm::mappings, Tighter::fewer,
-                SiteCheck::none, kNoFirewall},
+                SiteCheck::firewall, ""},
     SiteKeyRule{"data_security.encryption_at_rest", SiteForm::boolean, Tighter::if_true,
                 SiteCheck::encryption_at_rest, ""},
     SiteKeyRule{"data_security.encryption_in_transit", SiteForm::boolean, Tighter::if_true,

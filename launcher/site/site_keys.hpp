@@ -43,6 +43,7 @@ enum class SiteCheck {
     encryption_at_rest,
     data_isolation,
     audit,
+    firewall,
     scheduler,
     allocation_strategy,
     preemption,

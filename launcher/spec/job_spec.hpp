@@ -132,6 +132,10 @@ struct CheckpointSpec {
     std::string restore_from, model_save_format;
     std::string signing_key;  ///< a file
     std::optional<bool> save_consolidated;
+    std::vector<std::string> recipients;  ///< public keys of age that files are encrypted for
+    std::string recipients_file;          ///< more of them, one a line
+    std::string identity_file, authentication_key_file;  ///< secret keys, by the files' names alone
+    bool must_be_encrypted = false;  ///< the administrator's file says so; no key of a spec
 };
 
 struct MonitoringSpec {
@@ -259,6 +263,9 @@ struct JobSpec {
 
     /// Where Vault is, by the administrator's file or by the job's own section of that name.
     VaultSpec vault;
+    /// authentication.method is kerberos, of the administrator's file or of the job's sections: a
+    /// ticket is looked for, and renewed.
+    bool uses_kerberos = false;
 
     /// What the administrator's file says for this job (spec/site_record.hpp); may be null.
     std::shared_ptr<const SiteRecord> site;

@@ -312,6 +312,16 @@ Section checkpoint_section() {
          {"signing_key", Form::text, FIELD(checkpoint.signing_key), "",
           "A file with a key of Ed25519, which nobody else may open: the library signs what it "
           "saves (docs/encryption.md)."},
+         {"recipients", Form::text_list, FIELD(checkpoint.recipients), "",
+          "Public keys of age, age1…: checkpoints that the library writes are encrypted for these, "
+          "too (docs/encryption.md)."},
+         {"recipients_file", Form::text, FIELD(checkpoint.recipients_file), "",
+          "A file with more of them, one a line, and comments."},
+         {"identity_file", Form::text, FIELD(checkpoint.identity_file), "",
+          "The file with the secret key that opens them, for going on from one; its owner alone "
+          "may open it."},
+         {"authentication_key_file", Form::text, FIELD(checkpoint.authentication_key_file), "",
+          "The file with the secret that proves who wrote them (autolaunch ckpt keygen)."},
          {"restore_from", Form::text, FIELD(checkpoint.restore_from), "",
           "The checkpoint to start from."},
          {"model_save_format", Form::text, FIELD(checkpoint.model_save_format), "",

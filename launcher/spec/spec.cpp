@@ -78,7 +78,7 @@ void order(std::vector<SpecError>& errors) {
 }  // namespace
 
 SpecResult load_spec(const SpecRequest& request) {
-    SpecResult result{request.base, {}, {}};
+    SpecResult result{request.base, {}, {}, {}};
     result.spec.spec_file = request.file;
     Variables variables = {.environment = request.environment, .secrets = request.secrets};
     Value root = read_with_includes(request.file, request.text, variables, result.errors,
@@ -96,6 +96,8 @@ SpecResult load_spec(const SpecRequest& request) {
         check_module(root, result.errors);
         read_sections(root, result.spec, result.errors);
         result.site = site_sections(root);
+        if (const Entry* checkpoint = root.find("checkpoint"))
+            result.checkpoint = checkpoint->value;
     }
     order(result.errors);
     return result;

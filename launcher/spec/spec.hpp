@@ -25,6 +25,7 @@ struct SpecResult {
     JobSpec spec;                   ///< complete only without errors
     std::vector<SpecError> errors;  ///< all that are wrong, by file and position
     Value site = {};                ///< the sections that launcher/site reads, as written
+    Value checkpoint = {};          ///< the section of that name, for errors at its lines
 };
 
 /// Reads a spec: the file, what it includes, overrides, then ${VAR}, then the sections. Reads files

@@ -174,13 +174,14 @@ void LogOfHeads::read(std::string_view line) {
         is_over_ = is_over_ || event.starts_with("job_ended\"");
         newest_ = std::max(newest_, static_cast<int>(generation));
         if (event.starts_with("generation_ended\""))
-            ended_ = std::max(ended_, static_cast<int>(generation));
+            ended_ = std::max(ended_.value_or(-1), static_cast<int>(generation));
     }
 }
 
 bool LogOfHeads::has_gone_on(const Stranded& stranded) const {
     return is_over_ || term_ > stranded.term ||
-           (!stranded.led && (newest_ > stranded.generation || ended_ >= stranded.generation));
+           (!stranded.led &&
+            (newest_ > stranded.generation || (ended_ && *ended_ >= stranded.generation)));
 }
 
 bool may_start_anew(const Stranded& stranded, const StrandedRequest& request,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -44,7 +45,8 @@ public:
 private:
     bool is_over_ = false;
     int term_ = 0;
-    int newest_ = -1, ended_ = -1;  ///< generations
+    int newest_ = -1;           ///< generation
+    std::optional<int> ended_;  ///< generation
 };
 
 /// Of nodes that `scontrol show node -o` tells about those that are gone in Slurm's eyes: DOWN, or

@@ -15,6 +15,7 @@
 #include <cctype>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <span>
 #include <string_view>

@@ -63,7 +63,7 @@ ckpt 64 prune sealed --keep 1 "${mac[@]}"
 ckpt 64 ls sealed --identity key.txt
 ckpt 64 show sealed --plain
 ckpt 65 convert all.safetensors nobody --recipient age1nobody
-contains "which is none" out.log "encryption.recipients[0]"
+contains "which is none" out.log "EncryptionOptions::recipients[0]"
 
 # The MAC, computed by others from docs/checkpoint-format.md, and the digests of the blocks; plain age opens a file.
 cat >check.py <<'EOF'

@@ -90,7 +90,7 @@ rm "$site"
 job "include: [$samples/security.yaml, $samples/monitoring.yaml]" >included.yaml
 sed -i '/log_path/d' included.yaml
 says 0 "$samples/security.yaml:" "$AUTOLAUNCH" validate included.yaml
-says 0 'this version does not act on network_security.firewall_rules, audit.log_level' \
+says 0 'this version does not act on audit.log_level' \
     "$AUTOLAUNCH" -c included.yaml --log-dir "$work/runs/included"
 grep -q SITE_TEST_WEBHOOK_URL "$work/runs/included/plan.json" && failed "the plan shows a webhook"
 
@@ -150,7 +150,7 @@ contains "the associations" limits/sacctmgr.sh "sacctmgr -i add user ben account
 contains "the associations" limits/sacctmgr.sh "sacctmgr -i add user ben account=students"
 says 69 'scontrol show config gave no answer' env PATH=/nowhere "$AUTOLAUNCH" policy diff
 says 66 'No such file' "$AUTOLAUNCH" policy show --site nowhere.yaml
-says 64 'one of show, render slurm DIR, diff' "$AUTOLAUNCH" policy list
+says 64 'one of show, render slurm DIR, render nftables DIR, diff' "$AUTOLAUNCH" policy list
 echo 'rbac: {roles: {"a;reboot": {}}}' >draft.yaml
 says 65 'Slurm has no account of the name' "$AUTOLAUNCH" policy render slurm limits --site draft.yaml
 says 0 'a draft: where it is, it would not count' "$AUTOLAUNCH" policy show --site draft.yaml

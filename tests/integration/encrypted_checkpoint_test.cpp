@@ -8,6 +8,7 @@
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/load/part_reader.hpp"
 #include "fsdp_ranks.hpp"
+#include "session/environment.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/safetensors.hpp>
@@ -20,6 +21,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -204,7 +206,7 @@ TEST_CASE("a recipient that is none is refused before anything is saved") {
             Checkpointer checkpointer(session, world, options);
         } catch (const Error& error) {
             expect(
-                std::string(error.what()).starts_with("encryption.recipients[0]: not a Bech32 key"),
+                std::string(error.what()).starts_with("EncryptionOptions::recipients[0]: not a Bech32 key"),
                 error.what());
             return;
         }
@@ -234,5 +236,75 @@ TEST_CASE("plain age opens each file, and what comes out is the safetensors file
         const std::string name = file.name.substr(0, file.name.size() - 4);
         CHECK((read_file(opened) == read_file(plain_directory.path() / checkpoint_name(1) / name)));
         CHECK(fs::file_size(opened) == file.plain_bytes);
+    }
+}
+
+namespace {
+
+/// What a job's spec says, as the launcher tells it to its ranks.
+struct SpecSays {
+    explicit SpecSays(const std::map<const char*, std::string>& variables) {
+        for (const auto& [name, value] : variables) {
+            ::setenv(name, value.c_str(), 1);
+            names.push_back(name);
+        }
+    }
+    ~SpecSays() {
+        for (const char* name : names)
+            ::unsetenv(name);
+    }
+    std::vector<const char*> names;
+};
+
+CheckpointOptions in(const fs::path& directory) {
+    CheckpointOptions options;
+    options.directory = directory;
+    return options;
+}
+
+}  // namespace
+
+TEST_CASE("a trainer that says nothing of encryption encrypts and loads as its spec says") {
+    need_crypto();
+    const Keys keys;
+    const TemporaryDirectory directory;
+    {
+        const SpecSays spec({{env::kCheckpointRecipients, keys.mine.recipient().to_text()},
+                             {env::kCheckpointIdentityFile, (keys.folder.path() / "key").string()},
+                             {env::kCheckpointEncryption, env::kEncryptionRequired}});
+        save(in(directory.path()), 1, 2, true);
+        load(in(directory.path()), 1, 3);
+    }
+    const Manifest manifest =
+        read_manifest(*make_posix_storage(), directory.path() / checkpoint_name(1));
+    for (const Manifest::File& file : manifest.files)
+        CHECK(file.name.ends_with(".safetensors.age"));
+    load(keys.options(directory.path()), 1, 2);
+    load_fails(in(directory.path()), ErrorCode::invalid_argument, "no key was given");
+}
+
+TEST_CASE("a key that is destroyed takes every copy of its checkpoints with it") {
+    need_crypto();
+    const Keys keys;
+    const TemporaryDirectory directory, copies;
+    CheckpointOptions options = in(directory.path());
+    options.encryption.recipients = {keys.mine.recipient().to_text()};
+    options.encryption.identity_file = keys.folder.path() / "key";
+    save(options, 1, 2, false);
+    fs::copy(directory.path(), copies.path(), fs::copy_options::recursive);
+    CheckpointOptions copied = options;
+    copied.directory = copies.path();
+    load(copied, 1, 2);  // as long as there is the key
+
+    fs::remove(keys.folder.path() / "key");
+    for (const CheckpointOptions& one : {options, copied}) {
+        load_fails(one, ErrorCode::system, "key");
+        CheckpointOptions another = one;
+        another.encryption.identity_file = keys.folder.path() / "other";
+        load_fails(another, ErrorCode::mismatch, "not encrypted for any of the 1 keys");
+        const fs::path checkpoint = one.directory / checkpoint_name(1);
+        const auto storage = make_posix_storage();
+        for (const Manifest::File& file : read_manifest(*storage, checkpoint).files)
+            verify_file(*storage, checkpoint, file, SaveVerification::every_block);
     }
 }

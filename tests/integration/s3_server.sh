@@ -63,6 +63,9 @@ osd_data = $directory/osd
 rgw_frontends = beast endpoint=127.0.0.1:$port $tls
 rgw_thread_pool_size = 16
 rgw_dns_name = localhost
+rgw_crypt_require_ssl = false
+rgw_crypt_s3_kms_backend = testing
+rgw_crypt_s3_kms_encryption_keys = checkpoints=MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=
 rgw_enable_gc_threads = false
 rgw_enable_lc_threads = false
 rgw_run_sync_thread = false

@@ -150,6 +150,45 @@ TEST_CASE("a large object goes in parts, side by side, and is whole") {
     CHECK(client.find("none", soon()) == 0);
 }
 
+TEST_CASE("what is stored is encrypted by the server where that was asked for, and it says so") {
+    client_of("kms");
+    Location location = location_at(server().port(), "weights", "kms");
+    location.server_encryption = "aws:kms";
+    location.kms_key_id = "checkpoints";
+    S3Client client(location, test_credentials());
+    client.put("small", span_of("0123456789"), false, soon());
+    CHECK(client.put("once", span_of("first"), true, soon()) == S3Client::Put::created);
+    CHECK(client.put("once", span_of("second"), true, soon()) == S3Client::Put::exists);
+    CHECK(content_of(client, "small") == "0123456789");
+    const std::string text = random_text((11 << 20) + 7);
+    client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2},
+                  soon());
+    CHECK((content_of(client, "big") == text));
+
+    location.kms_key_id = "no-such-key";
+    const Error unknown = refusal(
+        [&] { S3Client(location, test_credentials()).put("lost", span_of("x"), false, soon()); });
+    CHECK(has(unknown.what(), "PUT s3://weights/kms/lost"));
+    CHECK_FALSE(client.find("lost", soon()).has_value());
+    location.server_encryption = "aws:kms:dsse";  // which this server does not know, and says so
+    location.kms_key_id.clear();
+    CHECK(refusal([&] {
+              S3Client(location, test_credentials()).put("lost", span_of("x"), false, soon());
+          }).code() == ErrorCode::system);
+    // It takes this header for nothing, and stores in the clear.
+    location.server_encryption = "AES256";
+    const Error ignored = refusal(
+        [&] { S3Client(location, test_credentials()).put("clear", span_of("x"), false, soon()); });
+    CHECK(ignored.code() == ErrorCode::unsupported);
+    CHECK(has(ignored.what(), "does not say that it did it"));
+    CHECK_THROWS_AS(
+        S3Client(location, test_credentials())
+            .upload("clear-big", text.size(), reader_of(text), {.part_bytes = 5 << 20}, soon()),
+        Error);
+    CHECK_FALSE(client.find("clear-big", soon()).has_value());
+    CHECK(client.abort_uploads("", soon()) == 0);
+}
+
 TEST_CASE("an upload that fails leaves nothing behind; one that died is taken back later") {
     S3Client client = client_of("failed");
     const std::string text = random_text(12 << 20);

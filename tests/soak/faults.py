@@ -163,14 +163,14 @@ def cut_power_of_head(place, draw):
 def fill_disk(place, draw):
     fill = place.disk / "somebody's"
     room = os.statvfs(place.disk)
-    with open(fill, "wb") as file:
-        try:
+    try:
+        with open(fill, "wb", buffering=0) as file:
             for _ in range(room.f_bavail):
                 file.write(bytes(room.f_frsize))
-        except OSError:
-            pass
+    except OSError:
+        pass
     time.sleep(3)
-    fill.unlink()
+    fill.unlink(missing_ok=True)
     return "3 s", None
 
 

@@ -376,10 +376,26 @@ TEST_CASE("audit has two words, and options in any place") {
     CHECK(contains(usage_error_of({"audit", "verify", "--job", "1"}), "looks at whole trails"));
 }
 
+TEST_CASE("login takes an issuer, a client and a file, and no token on its command line") {
+    const CommandLine login = parse({"login", "t.jwt", "--issuer", "https://i", "--client-id=c"});
+    CHECK(login.command == Command::login);
+    CHECK(login.login.issuer == "https://i");
+    CHECK(login.login.client_id == "c");
+    CHECK(login.login.scope == "openid");
+    CHECK(login.program == std::vector<std::string>{"t.jwt"});
+    for (const std::vector<std::string>& less :
+         {std::vector<std::string>{"login"},
+          {"login", "f"},
+          {"login", "f", "--issuer", "https://i"},
+          {"login", "--issuer", "https://i", "--client-id", "c"}})
+        CHECK(contains(usage_error_of(less), "login needs an issuer"));
+    CHECK(contains(usage_error_of({"login", "f", "--token", "x"}), "--token"));
+}
+
 TEST_CASE("policy has three words, and options in any place") {
     const CommandLine render = parse({"policy", "--site", "draft.yaml", "render", "slurm", "out"});
     CHECK(render.command == Command::policy);
-    CHECK(render.policy.action == PolicyAction::render);
+    CHECK(render.policy.action == PolicyAction::render_slurm);
     CHECK(render.policy.folder == "out");
     CHECK(render.policy.site_file == "draft.yaml");
     CHECK(parse({"policy", "show", "--json"}).policy.json);
@@ -391,6 +407,13 @@ TEST_CASE("policy has three words, and options in any place") {
     CHECK(contains(usage_error_of({"policy", "render", "pbs", "out"}), "render slurm DIR"));
     CHECK(contains(usage_error_of({"policy", "render", "slurm", "out", "--json"}), "writes files"));
     CHECK(contains(usage_error_of({"policy", "show", "x"}), "x: policy show takes options alone"));
+    const CommandLine firewall = parse({"policy", "render", "nftables", "out", "--interface", "ib0",
+                                        "--network", "nodes=a", "--network", "admins=b"});
+    CHECK(firewall.policy.action == PolicyAction::render_nftables);
+    CHECK(firewall.policy.interface == "ib0");
+    CHECK(firewall.policy.networks == std::vector<std::string>{"nodes=a", "admins=b"});
+    CHECK(contains(usage_error_of({"policy", "show", "--interface", "ib0"}),
+                   "--interface and --network go with policy render nftables alone"));
     // There is no way to name another file for a job.
     CHECK(contains(usage_error_of({"--site", "mine.yaml", "x"}), "--site"));
     CHECK(contains(usage_error_of({"plan", "--site", "mine.yaml", "x"}), "--site"));

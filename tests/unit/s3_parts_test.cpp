@@ -72,9 +72,9 @@ TEST_CASE("a place is a bucket and a prefix, at AWS or at a server of one's own"
     CHECK(aws.prefix == "runs/7/");
     CHECK_FALSE(aws.path_style);
     const Location own = locate(
-        "s3://weights", {{"AWS_ENDPOINT_URL", "http://node1:7480/"}, {"AWS_CA_BUNDLE", "/ca"}});
+        "s3://weights", {{"AWS_ENDPOINT_URL", "http://127.0.0.1:7480/"}, {"AWS_CA_BUNDLE", "/ca"}});
     CHECK(own.scheme == "http");
-    CHECK(own.host == "node1:7480");
+    CHECK(own.host == "127.0.0.1:7480");
     CHECK(own.prefix.empty());
     CHECK(own.path_style);
     CHECK(own.ca_file == "/ca");
@@ -97,6 +97,40 @@ TEST_CASE("a place is a bucket and a prefix, at AWS or at a server of one's own"
                   locate("s3://weights", {{"AUTOLAUNCH_S3_STYLE", "x"}});
               }),
               "neither path nor host"));
+}
+
+TEST_CASE("http is for this machine alone, and the error names the variable and the fix") {
+    for (const char* endpoint :
+         {"http://node1:7480", "http://10.1.2.3", "http://127.0.0.1.evil.org", "http://0.0.0.0:1",
+          "http://localhost.evil.org", "http://[::2]:1", "http://notlocalhost"})
+        for (const char* variable : {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}) {
+            const std::string what = refusal([&] {
+                locate("s3://weights", {{variable, endpoint}});
+            });
+            CHECK_MESSAGE(
+                has(what, std::string(variable) + " is " + endpoint + ": http sends in the clear"),
+                what);
+        }
+    for (const char* endpoint : {"http://127.9.9.9:7480", "http://localhost", "http://[::1]:9",
+                                 "http://weights.localhost:80", "https://node1:7480"})
+        CHECK(locate("s3://weights", {{"AWS_ENDPOINT_URL", endpoint}}).path_style);
+}
+
+TEST_CASE("the server is asked to encrypt in a way that there is") {
+    const auto with = [](Environment environment) { return locate("s3://weights", environment); };
+    CHECK(with({}).server_encryption.empty());
+    CHECK(with({{"AUTOLAUNCH_S3_SSE", "AES256"}}).server_encryption == "AES256");
+    const Location kms =
+        with({{"AUTOLAUNCH_S3_SSE", "aws:kms"}, {"AUTOLAUNCH_S3_SSE_KMS_KEY_ID", "alias/c"}});
+    CHECK(kms.server_encryption == "aws:kms");
+    CHECK(kms.kms_key_id == "alias/c");
+    for (const Environment& wrong :
+         {Environment{{"AUTOLAUNCH_S3_SSE", "aes256"}}, Environment{{"AUTOLAUNCH_S3_SSE", "SSE-C"}},
+          Environment{{"AUTOLAUNCH_S3_SSE_KMS_KEY_ID", "k"}},
+          Environment{{"AUTOLAUNCH_S3_SSE", "AES256"}, {"AUTOLAUNCH_S3_SSE_KMS_KEY_ID", "k"}},
+          Environment{{"AUTOLAUNCH_S3_SSE", "aws:kms"},
+                      {"AUTOLAUNCH_S3_SSE_KMS_KEY_ID", "k\r\nx-amz-acl: public-read"}}})
+        CHECK(has(refusal([&] { with(wrong); }), "AUTOLAUNCH_S3_SSE"));
 }
 
 TEST_CASE("credentials come from variables or a profile, and are never quoted") {

@@ -93,10 +93,13 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("files as people have them are read, with every key") {
     const ReadSite security = read_site(sample("security.yaml")),
-                   monitoring = read_site(sample("monitoring.yaml"));
+                   monitoring = read_site(sample("monitoring.yaml")),
+                   more = read_site(sample("more.yaml"));
     CHECK(security.errors == Lines{});
     CHECK(monitoring.errors == Lines{});
-    CHECK(security.settings.settings.size() + monitoring.settings.settings.size() ==
+    CHECK(more.errors == Lines{});
+    CHECK(security.settings.settings.size() + monitoring.settings.settings.size() +
+              more.settings.settings.size() ==
           site_keys().size());
     REQUIRE(security.settings.roles.size() == 2);
     const SiteRole& role = security.settings.roles[0];
@@ -256,12 +259,11 @@ TEST_CASE("what can hold is said to hold, by whom and by what") {
     CHECK(of("authorization.user_groups.engineers.max_gpus") == Lines{"Slurm: holds"});
     CHECK(of("network_security.encrypted_communication") ==
           Lines{"autolaunch: holds", "nobody: does not hold"});
-    CHECK(of("data_security.encryption_at_rest") ==
-          Lines{"autolaunch: unknown", "nobody: unknown"});
+    CHECK(of("data_security.encryption_at_rest") == Lines{"autolaunch: holds", "nobody: unknown"});
     CHECK(of("data_security.audit_logging") == Lines{"autolaunch: holds"});
     CHECK(of("audit.enabled") == Lines{"autolaunch: holds"});
     CHECK(of("audit.log_level") == Lines{"nobody: not acted on"});
-    CHECK(of("authentication.method") == Lines{"nobody: unknown"});
+    CHECK(of("authentication.method") == Lines{"nobody: unknown", "autolaunch: holds"});
     CHECK(of("storage_management.shared_filesystem") == Lines{"the kernel: holds"});
 }
 
@@ -332,9 +334,11 @@ TEST_CASE(
     const SpecFiles files;
     files.write("security.yaml", sample("security.yaml"));
     files.write("monitoring.yaml", sample("monitoring.yaml"));
-    files.write("t.yaml",
-                "include: [security.yaml, monitoring.yaml]\ntrainer: {command: [/bin/true]}\n"
-                "monitoring: {log_path: runs}\n");
+    files.write("more.yaml", sample("more.yaml"));
+    files.write(
+        "t.yaml",
+        "include: [security.yaml, monitoring.yaml, more.yaml]\ntrainer: {command: [/bin/true]}\n"
+        "monitoring: {log_path: runs}\n");
     const SpecResult result = files.load("t.yaml");
     CHECK(lines_of(result) == Lines{});
     CHECK(nlohmann::json::parse(result.spec.trainer_config) == nlohmann::json::object());

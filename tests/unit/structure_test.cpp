@@ -56,6 +56,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/audit",
      {"lib/base", "lib/checkpoint", "launcher/exit_codes", "launcher/secrets", "launcher/spec",
       "launcher/allocation", "launcher/site"}},
+    {"launcher/at_rest", {"lib/base", "lib/checkpoint", "launcher/spec", "launcher/site"}},
     {"launcher/lint",
      {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation",
       "launcher/stopping"}},
@@ -95,6 +96,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/job_secrets",
      {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/plan", "launcher/control",
       "launcher/spawn", "launcher/secret_sources", "launcher/vault"}},
+    {"launcher/kerberos", {"lib/base", "launcher/allocation", "launcher/spawn"}},
+    {"launcher/oidc", {"lib/base", "lib/checkpoint"}},
     {"launcher/hand_over", {"lib/base", "launcher/control", "launcher/spawn"}},
     {"launcher/remains", {"lib/base", "lib/session", "launcher/spawn"}},
     {"launcher/tasks", {"lib/base", "launcher/spawn"}},
@@ -190,6 +193,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/rendezvous",
       "launcher/rank_services",
       "launcher/spawn",
+      "launcher/kerberos",
       "launcher/remains",
       "launcher/tasks",
       "launcher/placement_watch",
@@ -207,9 +211,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/doctor"}},
     {"launcher/cli",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec", "launcher/allocation",
-      "launcher/lint", "launcher/site", "launcher/policy", "launcher/topology",
-      "launcher/topology_view", "launcher/plan", "launcher/report", "launcher/doctor",
-      "launcher/checkpoints", "launcher/run_report", "launcher/run", "launcher/audit"}},
+      "launcher/lint", "launcher/site", "launcher/policy", "launcher/at_rest", "launcher/oidc",
+      "launcher/topology", "launcher/topology_view", "launcher/plan", "launcher/report",
+      "launcher/doctor", "launcher/checkpoints", "launcher/run_report", "launcher/run", "launcher/audit"}},
 };
 
 // Third-party headers that only these rooms may include.

@@ -6,6 +6,7 @@
 #include "checkpoint/commit/node_catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
 #include "checkpoint/drain/noticeboard.hpp"
+#include "checkpoint/encryption_environment.hpp"
 #include "checkpoint/memory/memory_copies.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoint/save/save_clock.hpp"
@@ -43,6 +44,11 @@ std::optional<double> deadline_of(const SaveSchedule& schedule) {
         return std::nullopt;
     return now_s() +
            std::chrono::duration<double>(*deadline - std::chrono::system_clock::now()).count();
+}
+
+CheckpointOptions of_this_job(CheckpointOptions options) {
+    options.encryption = with_environment(std::move(options.encryption), environment_of_process());
+    return options;
 }
 
 // What the ranks of a checkpoint agree by. On GPUs each agreement of a save beside training would
@@ -273,7 +279,8 @@ public:
 };
 
 Checkpointer::Checkpointer(Session& session, Communicator world, const CheckpointOptions& options)
-    : impl_(std::make_unique<Impl>(session, off_the_gpus(session, std::move(world)), options)) {}
+    : impl_(std::make_unique<Impl>(session, off_the_gpus(session, std::move(world)),
+                                   of_this_job(options))) {}
 
 Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
 Checkpointer::~Checkpointer() = default;

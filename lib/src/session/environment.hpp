@@ -59,6 +59,17 @@ inline constexpr char kSpare[] =
 inline constexpr char kDebugRank[] =
     "AUTOLAUNCH_DEBUG_RANK";  // the rank that is debugged, for whom the others wait for hours
 
+// How checkpoints are encrypted where the trainer's code does not say it (docs/encryption.md).
+inline constexpr char kCheckpointRecipients[] =
+    "AUTOLAUNCH_CHECKPOINT_RECIPIENTS";  // public keys of age, with commas
+inline constexpr char kCheckpointIdentityFile[] =
+    "AUTOLAUNCH_CHECKPOINT_IDENTITY_FILE";  // path of the secret key that opens them
+inline constexpr char kCheckpointMacFile[] =
+    "AUTOLAUNCH_CHECKPOINT_AUTHENTICATION_FILE";  // path of the secret that proves who wrote them
+inline constexpr char kCheckpointEncryption[] =
+    "AUTOLAUNCH_CHECKPOINT_ENCRYPTION";                    // kEncryptionRequired, or unset
+inline constexpr char kEncryptionRequired[] = "required";  // none is written without recipients
+
 // The launcher's own; no rank gets them.
 inline constexpr char kJobKey[] =
     "AUTOLAUNCH_JOB_KEY";  // the secret that proves who belongs to the job

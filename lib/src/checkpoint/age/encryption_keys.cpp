@@ -16,10 +16,10 @@ std::vector<age::Recipient> parse_recipients(const EncryptionOptions& options) {
         try {
             recipients.push_back(age::Recipient::parse(text));
         } catch (const Error& error) {
-            throw Error(
-                error.code(),
-                "encryption.recipients[" + std::to_string(recipients.size()) + "]: " + error.what(),
-                error.hint());
+            throw Error(error.code(),
+                        "EncryptionOptions::recipients[" + std::to_string(recipients.size()) +
+                            "]: " + error.what(),
+                        error.hint());
         }
     }
     return recipients;
@@ -32,7 +32,8 @@ std::vector<age::Identity> find_identities(const EncryptionOptions& options) {
         return age::identities_of_command(options.identity_command,
                                           Deadline::after(crypto::kKeyCommandTime));
     throw Error(ErrorCode::invalid_argument, "the checkpoint is encrypted, and no key was given",
-                "set encryption.identity_file or encryption.identity_command");
+                "set checkpoint.identity_file in the spec, or EncryptionOptions::identity_file or "
+                "identity_command in the trainer's code");
 }
 
 }  // namespace autolaunch

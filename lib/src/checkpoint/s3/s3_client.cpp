@@ -20,6 +20,8 @@ namespace {
 constexpr auto kAbortTime = std::chrono::seconds(20), kStoppedAbortTime = std::chrono::seconds(2);
 constexpr auto kStopInterval = std::chrono::milliseconds(50);
 constexpr std::uint64_t kLeastPartBytes = 5 << 20;
+constexpr char kServerEncryption[] = "x-amz-server-side-encryption";
+constexpr char kKmsKeyId[] = "x-amz-server-side-encryption-aws-kms-key-id";
 
 std::string sha256_hex(std::span<const std::byte> bytes) {
     const crypto::Digest digest =
@@ -162,16 +164,42 @@ void S3Client::pause(std::chrono::milliseconds time) const {
     }
 }
 
+void S3Client::ask_for_encryption(Operation& operation) const {
+    if (!location_.server_encryption.empty())
+        operation.headers[kServerEncryption] = location_.server_encryption;
+    if (!location_.kms_key_id.empty())
+        operation.headers[kKmsKeyId] = location_.kms_key_id;
+}
+
+// A server that does not know the header stores in the clear and says 200. One that does, says so.
+void S3Client::require_encryption(const Operation& operation, const HttpResponse& response) const {
+    if (location_.server_encryption.empty())
+        return;
+    const auto said = response.headers.find(kServerEncryption);
+    if (said != response.headers.end() && said->second == location_.server_encryption)
+        return;
+    throw Error(ErrorCode::unsupported,
+                where(operation) + ": the server was asked for encryption (AUTOLAUNCH_S3_SSE=" +
+                    location_.server_encryption + ") and does not say that it did it",
+                "the object may lie there in the clear: remove it, and set "
+                "checkpoint.recipients, which encrypts before anything is sent");
+}
+
 S3Client::Put S3Client::put(const std::string& key, std::span<const std::byte> bytes,
                             bool if_absent, const Deadline& deadline) {
     Operation operation{.method = "PUT", .key = key};
     operation.body = bytes;
+    ask_for_encryption(operation);
     if (!if_absent) {
-        request(operation, deadline);
+        require_encryption(operation, request(operation, deadline));
         return Put::created;
     }
     operation.headers["if-none-match"] = "*";
-    return request(operation, deadline, {412}).status == 412 ? Put::exists : Put::created;
+    const HttpResponse response = request(operation, deadline, {412});
+    if (response.status == 412)
+        return Put::exists;
+    require_encryption(operation, response);
+    return Put::created;
 }
 
 S3Client::Put S3Client::put_locked(const std::string& key, std::span<const std::byte> bytes,
@@ -289,9 +317,16 @@ public:
           read_(read),
           part_bytes_(part_bytes),
           deadline_(deadline) {
-        const HttpResponse started =
-            client_.request({.method = "POST", .key = key_, .query = {{"uploads", ""}}}, deadline_);
+        Operation start{.method = "POST", .key = key_, .query = {{"uploads", ""}}};
+        client_.ask_for_encryption(start);
+        const HttpResponse started = client_.request(start, deadline_);
         id_ = parse_upload_id(started.body);
+        try {
+            client_.require_encryption(start, started);
+        } catch (...) {
+            take_back();
+            throw;
+        }
         tags_.resize((bytes + part_bytes - 1) / part_bytes);
     }
 

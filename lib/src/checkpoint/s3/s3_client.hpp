@@ -93,6 +93,8 @@ private:
     HttpResponse attempt(const Operation& operation, const std::string& payload_sha256,
                          const Deadline& deadline);
     HttpRequest signed_request(const Operation& operation, const std::string& payload_sha256) const;
+    void ask_for_encryption(Operation& operation) const;
+    void require_encryption(const Operation& operation, const HttpResponse& response) const;
     [[noreturn]] void fail(const Operation& operation, const HttpResponse& response) const;
     void pause(std::chrono::milliseconds time) const;
     std::string redacted(std::string text) const;

@@ -1,6 +1,7 @@
 #include "checkpoint/s3/s3_settings.hpp"
 
 #include "base/file_system.hpp"
+#include "base/private_way.hpp"
 #include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "checkpoint/crypto/key_file.hpp"
@@ -30,7 +31,7 @@ SecretBytes secret_of(std::string_view text) { return {text.begin(), text.end()}
 
 // "https://host:port", perhaps with a slash. A user, a path or a query in it would be signed
 // wrongly.
-void set_endpoint(Location& location, const std::string& endpoint) {
+void set_endpoint(Location& location, const std::string& endpoint, const std::string& variable) {
     const std::size_t end = endpoint.find("://");
     if (end == std::string::npos)
         refuse("the S3 endpoint " + endpoint + " has no scheme", "write https://host:port");
@@ -43,6 +44,37 @@ void set_endpoint(Location& location, const std::string& endpoint) {
     if (location.host.empty() || location.host.find_first_of("/?#@ \r\n") != std::string::npos)
         refuse("the S3 endpoint is not a host with a port",
                "write https://host:port, without a user or a path");
+    if (const std::string why = why_not_private(endpoint); !why.empty())
+        refuse(variable + " is " + endpoint + ": " + why,
+               "set " + variable + "=https://" + location.host +
+                   ", and AWS_CA_BUNDLE to the authority that signed its certificate");
+}
+
+std::string name_of_set(const Environment& environment, std::initializer_list<const char*> names) {
+    for (const char* name : names)
+        if (!value_of(environment, name).empty())
+            return name;
+    return {};
+}
+
+// What a server does with the bytes it stores. SSE-C is left out: the key would travel in each
+// request, and age keeps it here.
+void set_server_encryption(Location& location, const Environment& environment) {
+    location.server_encryption = get(environment, {"AUTOLAUNCH_S3_SSE"});
+    location.kms_key_id = get(environment, {"AUTOLAUNCH_S3_SSE_KMS_KEY_ID"});
+    const std::string& how = location.server_encryption;
+    if (!how.empty() && how != "AES256" && how != "aws:kms" && how != "aws:kms:dsse")
+        refuse("AUTOLAUNCH_S3_SSE is " + how,
+               "it is AES256, aws:kms or aws:kms:dsse; keys of one's own (SSE-C) are not "
+               "supported: checkpoint.recipients encrypts before anything is sent");
+    if (!location.kms_key_id.empty() && !how.starts_with("aws:kms"))
+        refuse("AUTOLAUNCH_S3_SSE_KMS_KEY_ID is set, and AUTOLAUNCH_S3_SSE is " +
+                   (how.empty() ? "not" : how),
+               "set AUTOLAUNCH_S3_SSE=aws:kms");
+    const bool odd = std::any_of(location.kms_key_id.begin(), location.kms_key_id.end(),
+                                 [](char c) { return c <= ' ' || c > '~'; });
+    if (odd)
+        refuse("AUTOLAUNCH_S3_SSE_KMS_KEY_ID has a character that no key's name has");
 }
 
 // What S3 allows, so that a bucket's name is always a host's name too.
@@ -76,13 +108,16 @@ Location locate(std::string_view url, const Environment& environment) {
     if (!region.empty())
         location.region = region;
     location.ca_file = get(environment, {"AWS_CA_BUNDLE"});
+    const std::string variable =
+        name_of_set(environment, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
     const std::string endpoint = get(environment, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
     if (endpoint.empty()) {
         location.host = "s3." + location.region + ".amazonaws.com";
     } else {
-        set_endpoint(location, endpoint);
+        set_endpoint(location, endpoint, variable);
         location.path_style = true;
     }
+    set_server_encryption(location, environment);
     const std::string style = get(environment, {"AUTOLAUNCH_S3_STYLE"});
     if (!style.empty() && style != "path" && style != "host")
         refuse("AUTOLAUNCH_S3_STYLE is neither path nor host");

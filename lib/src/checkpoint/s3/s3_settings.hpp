@@ -14,15 +14,18 @@ struct Location {
     std::string host;  ///< with ":port" where it is not the scheme's
     std::string region = "us-east-1";
     std::string bucket;
-    std::string prefix;       ///< of keys: "" or "runs/7/", with its slash
-    bool path_style = false;  ///< the bucket in the path, not in the host's name
-    std::string ca_file;      ///< certificates to trust; empty: the system's
+    std::string prefix;             ///< of keys: "" or "runs/7/", with its slash
+    bool path_style = false;        ///< the bucket in the path, not in the host's name
+    std::string ca_file;            ///< certificates to trust; empty: the system's
+    std::string server_encryption;  ///< AES256, aws:kms, aws:kms:dsse; empty: the bucket's own
+    std::string kms_key_id;         ///< empty: the account's
 };
 
 /// Of "s3://bucket/prefix" and the variables that AWS's own tools read: AWS_ENDPOINT_URL_S3,
 /// AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION, AWS_CA_BUNDLE. A server of one's own is spoken
 /// to in path style, AWS with the bucket in the host's name; AUTOLAUNCH_S3_STYLE=path or =host
-/// decides otherwise. Pure. Throws Error{invalid_argument}.
+/// decides otherwise. AUTOLAUNCH_S3_SSE and AUTOLAUNCH_S3_SSE_KMS_KEY_ID ask the server to encrypt
+/// what it stores. Pure. Throws Error{invalid_argument}, also for http to another machine.
 Location locate(std::string_view url, const Environment& environment);
 bool is_s3_url(std::string_view text);
 
