@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 14> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 15> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"validate", Command::validate},

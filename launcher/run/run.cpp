@@ -27,6 +27,7 @@
 #include "run/clean.hpp"
 #include "run/exit_proof.hpp"
 #include "run/head_record.hpp"
+#include "run/job_end.hpp"
 #include "run/join_inputs.hpp"
 #include "run/nccl_site.hpp"
 #include "run/node_tasks.hpp"
@@ -37,10 +38,8 @@
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
 #include "stdio/line_buffering.hpp"
-#include "stopping/requeue.hpp"
 #include "stopping/stranded.hpp"
 #include "stopping/unseen_step.hpp"
-#include "supervise/restart_book.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/stay_out.hpp"
 #include "supervise/supervise.hpp"
@@ -60,8 +59,6 @@
 namespace autolaunch::launcher {
 
 namespace {
-
-constexpr auto kFlushTimeout = std::chrono::seconds(5);
 
 ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run_dir,
                                  const std::string& version) {
@@ -213,19 +210,6 @@ void tell_witness(asio::io_context& io, const JobWitness& witness, Joined& joine
         stay_out(io, joined, {exit_code_of(error), error.what(), error.hint()});
         throw;
     }
-}
-
-int code_by_witness(const JobWitness& witness, const LaunchPlan& plan, int exit_code,
-                    Console& console) {
-    if (!witness.ends)
-        return exit_code;
-    std::string why;
-    const int counts = witness.ends(plan, exit_code, why);
-    if (!why.empty()) {
-        console.write_message(why);
-        console.flush(Deadline::after(kFlushTimeout));
-    }
-    return counts;
 }
 
 }  // namespace
@@ -402,29 +386,17 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     sockets.reset();
     joined.peers.reset();  // its closed door says to others that this agent is gone
     prove_exit({plan, run_dir, traces, environment, console, drain}, exit_code);
-    console.flush(Deadline::after(kFlushTimeout));
-    const bool promised = !plan.spec.logging.prefix;  // --no-prefix: the bytes are the result
-    const bool arrived = reporter.output_arrived();
-    console.flush(Deadline::after(kFlushTimeout));
-    int told = arrived || !promised || exit_code != exit_code::kSuccess ? exit_code
-                                                                        : exit_code::kOutputLost;
-    told = code_by_witness(witness, plan, told, console);
-    const auto say = [&console](const std::string& line) {
-        console.write_message(line);
-        console.flush(Deadline::after(kFlushTimeout));
-    };
-    const bool wanted = spec.slurm.requeue.value_or(false);
-    const bool starts_anew =
-        stranded && may_start_anew(*stranded, {wanted, allocation.restart_count}, environment, say);
-    if (starts_anew)
-        told = exit_code::kRequeue;
-    if (joined.head || starts_anew)
-        requeue_if_wanted({.wanted = wanted,
-                           .exit_code = told,
-                           .restarts = allocation.restart_count,
-                           .unfit = nodes_to_exclude(plan.run_dir, plan.run_id),
-                           .lost = nodes_lost_since(plan.run_dir, plan.run_id, began)},
-                          environment, say);
+    const int told = end_job({.spec = spec,
+                              .allocation = allocation,
+                              .environment = environment,
+                              .plan = plan,
+                              .witness = witness,
+                              .reporter = reporter,
+                              .console = console,
+                              .is_head = joined.head != nullptr,
+                              .stranded = stranded,
+                              .began = began},
+                             exit_code);
     if (tasks.stand_ins)
         tasks.stand_ins->finish(told);
     return told;
