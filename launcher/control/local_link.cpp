@@ -1,5 +1,7 @@
 #include "control/local_link.hpp"
 
+#include "base/file_io.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <asio/buffer.hpp>
@@ -9,13 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::size_t kMostQueued = std::size_t{16} << 20;
+constexpr std::size_t kMostQueued = std::size_t{16} << 20, kMostVisits = 64;
+constexpr std::chrono::milliseconds kAcceptPause{100};  // when descriptors have run out
 
 bool is_ours(int fd) {
     ucred peer{};
@@ -111,9 +116,11 @@ std::shared_ptr<Caller> caller_of(const std::shared_ptr<LocalLink>& link) {
 }
 
 LocalDoor::LocalDoor(asio::io_context& io, std::string path, OnAsk on_ask)
-    : path_(std::move(path)), on_ask_(std::move(on_ask)), acceptor_(io) {
+    : path_(std::move(path)), on_ask_(std::move(on_ask)), acceptor_(io), pause_(io) {
     asio::error_code error;
     acceptor_.open(asio::local::stream_protocol(), error);
+    if (!error)
+        close_on_exec(acceptor_.native_handle());
     const mode_t mask = ::umask(0177);
     if (!error)
         acceptor_.bind(asio::local::stream_protocol::endpoint(path_), error);
@@ -132,20 +139,48 @@ void LocalDoor::accept() {
                                                                  LocalLink::Socket socket) {
         if (alive.expired() || error == asio::error::operation_aborted)
             return;
-        if (!error && is_ours(socket.native_handle())) {
-            const auto link = std::make_shared<LocalLink>(std::move(socket));
-            const std::weak_ptr<LocalLink> weak = link;
-            link->start(
-                [this, alive, weak](control::Message&& message) {
-                    const auto* ask = std::get_if<control::Ask>(&message);
-                    const auto caller = weak.lock();
-                    if (ask != nullptr && caller && !alive.expired())
-                        on_ask_(*ask, caller_of(caller));
-                },
-                {});
+        if (!error) {
+            close_on_exec(socket.native_handle());
+            if (is_ours(socket.native_handle()) && make_room())
+                take(std::move(socket));
+            return accept();
         }
-        accept();
+        pause_.expires_after(kAcceptPause);  // trying again at once would spin
+        pause_.async_wait([this, alive](const asio::error_code& canceled) {
+            if (!canceled && !alive.expired())
+                accept();
+        });
     });
+}
+
+void LocalDoor::take(LocalLink::Socket socket) {
+    const auto link = std::make_shared<LocalLink>(std::move(socket));
+    const auto visit = std::make_shared<Visit>(Visit{link});
+    visits_.push_back(visit);
+    link->start(
+        [this, alive = std::weak_ptr(alive_), visit](control::Message&& message) {
+            const auto* ask = std::get_if<control::Ask>(&message);
+            const auto caller = visit->link.lock();
+            if (ask == nullptr || !caller || alive.expired())
+                return;
+            visit->has_asked = true;
+            on_ask_(*ask, caller_of(caller));
+        },
+        {});
+}
+
+bool LocalDoor::make_room() {
+    std::erase_if(visits_, [](const auto& visit) { return visit->link.expired(); });
+    if (visits_.size() < kMostVisits)
+        return true;
+    const auto silent = std::find_if(visits_.begin(), visits_.end(),
+                                     [](const auto& visit) { return !visit->has_asked; });
+    if (silent == visits_.end())
+        return false;
+    if (const auto link = (*silent)->link.lock())
+        link->close();
+    visits_.erase(silent);
+    return true;
 }
 
 LocalLink::Socket connect_locally(asio::io_context& io, const std::string& path) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 
@@ -56,7 +57,8 @@ private:
 
 std::shared_ptr<Caller> caller_of(const std::shared_ptr<LocalLink>& link);
 
-/// Waits for this user's programs on a Unix socket.
+/// Waits for this user's programs on a Unix socket. A rank is one of those, and may be hostile: 64
+/// connections at a time; when there are more, the oldest that has asked nothing makes way.
 ///
 /// Owner: the head's agent. Threads: one. Blocks: never.
 class LocalDoor {
@@ -70,11 +72,19 @@ public:
     ~LocalDoor();
 
 private:
+    struct Visit {
+        std::weak_ptr<LocalLink> link;
+        bool has_asked = false;
+    };
     void accept();
+    void take(LocalLink::Socket socket);
+    bool make_room();
 
     std::string path_;
     OnAsk on_ask_;
     asio::local::stream_protocol::acceptor acceptor_;
+    asio::steady_timer pause_;
+    std::list<std::shared_ptr<Visit>> visits_;  // the oldest first
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -1,9 +1,8 @@
-#include "base/file_system.hpp"
 #include "doctor/examination.hpp"
 #include "doctor/looks.hpp"
+#include "doctor/probed_folder.hpp"
 
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "nccl_env/compute_hcas.hpp"
 #include "nccl_env/footguns.hpp"
 #include "topology/system_files.hpp"
@@ -78,44 +77,27 @@ std::string file_system_name(long type) {
     return found == kNames.end() ? fmt::format("type {:x}", type) : found->second;
 }
 
-/// The folder, or the nearest above it that is there: a trainer makes its own.
-std::filesystem::path nearest_folder(const std::string& path) {
-    std::filesystem::path folder = absolute_path(path).lexically_normal();
-    while (folder.has_relative_path() && !path_exists(folder))
-        folder = folder.parent_path();
-    return folder;
-}
-
-/// What keeps a file from being written there; empty: nothing.
-std::string write_probe(const std::filesystem::path& folder, const std::string& hostname) {
-    const std::string path = folder / fmt::format(".autolaunch-probe-{}-{}", hostname, ::getpid());
-    const UniqueFd fd(
-        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd)
-        return fmt::format("cannot create a file: {}", std::strerror(errno));
-    const std::array<char, 4096> block = {};
-    std::string wrong;
-    if (::write(fd.get(), block.data(), block.size()) != static_cast<ssize_t>(block.size()) ||
-        ::fsync(fd.get()) != 0)
-        wrong = fmt::format("cannot write a file: {}", std::strerror(errno));
-    ::unlink(path.c_str());
-    return wrong;
-}
-
 }  // namespace
 
 void look_at_folder(Examination& exam) {
     if (exam.part() >= exam.sources().folders.size())
         return exam.nothing_to_look_at("no folder was named");
     const StorageFolder& folder = exam.sources().folders[exam.part()];
-    const std::filesystem::path nearest = nearest_folder(folder.path);
+    const ProbedFolder nearest = hold_nearest_folder(folder.path);
     const std::string name = fmt::format("{} ({})", folder.path, folder.purpose);
-    if (const std::string wrong = write_probe(nearest, exam.sources().hostname); !wrong.empty())
-        return exam.found(fmt::format("{}: {}{}", name, wrong,
-                                      nearest == folder.path ? "" : " in " + nearest.string()));
+    std::string wrong = nearest.wrong;
+    if (wrong.empty())
+        wrong = write_probe(nearest, exam.sources().hostname);
+    if (!wrong.empty()) {
+        const bool is_itself = nearest.path == folder.path;
+        const std::string what =
+            fmt::format("{}: {}{}", name, wrong, is_itself ? "" : " in " + nearest.path.string());
+        return nearest.fix.empty() ? exam.found(what)
+                                   : exam.found(Severity::fail, what, nearest.fix);
+    }
     struct statvfs space {};
     struct statfs type {};
-    if (::statvfs(nearest.c_str(), &space) != 0 || ::statfs(nearest.c_str(), &type) != 0)
+    if (::fstatvfs(nearest.fd.get(), &space) != 0 || ::fstatfs(nearest.fd.get(), &type) != 0)
         return exam.found(fmt::format("{}: {}", name, std::strerror(errno)));
     const std::uint64_t total = static_cast<std::uint64_t>(space.f_blocks) * space.f_frsize;
     const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;

@@ -1,5 +1,7 @@
 #include "run/link_trial.hpp"
 
+#include "base/file_io.hpp"
+
 #include <asio/buffer.hpp>
 #include <asio/ip/address.hpp>
 #include <asio/read.hpp>
@@ -19,6 +21,7 @@ using asio::ip::tcp;
 using std::chrono::steady_clock;
 
 constexpr std::size_t kSecretBytes = 32, kMostIncoming = 4;
+constexpr int kBacklog = 64;
 
 // xorshift64: every bit of a link changes all the time, and both ends make the same.
 std::vector<unsigned char> data_from(const std::string& secret) {
@@ -56,7 +59,7 @@ struct LinkTrial::Incoming {
     explicit Incoming(Socket from) : socket(std::move(from)) {}
     Socket socket;
     std::array<char, kSecretBytes> secret{};
-    std::vector<unsigned char> bytes;
+    std::vector<unsigned char> bytes;  // empty: it has not said the secret yet
     std::array<unsigned char, 8> answer{};
 };
 
@@ -73,10 +76,12 @@ LinkTrial::LinkTrial(asio::io_context& io, const std::string& address, const std
     const tcp::endpoint endpoint(ours, 0);
     if (!error)
         acceptor_.open(endpoint.protocol(), error);
-    if (!error)
+    if (!error) {
+        close_on_exec(acceptor_.native_handle());
         acceptor_.bind(endpoint, error);
+    }
     if (!error)
-        acceptor_.listen(static_cast<int>(kMostIncoming), error);
+        acceptor_.listen(kBacklog, error);
     if (error) {
         acceptor_.close(error);
         return;
@@ -110,14 +115,33 @@ void LinkTrial::accept() {
     acceptor_.async_accept([this, alive = alive_](const std::error_code& error, Socket socket) {
         if (!*alive || error)
             return;
-        incoming_.remove_if([](const auto& known) { return known.expired(); });
-        if (incoming_.size() < kMostIncoming) {
+        close_on_exec(socket.native_handle());
+        if (make_room()) {
             const auto from = std::make_shared<Incoming>(std::move(socket));
             incoming_.push_back(from);
             greet(from);
         }
         accept();
     });
+}
+
+// A stranger that holds a place would make this node look bad: the eldest that has not said the
+// secret goes.
+bool LinkTrial::make_room() {
+    incoming_.remove_if([](const auto& known) { return known.expired(); });
+    if (incoming_.size() < kMostIncoming)
+        return true;
+    for (auto place = incoming_.begin(); place != incoming_.end(); ++place) {
+        const auto from = place->lock();
+        if (from && !from->bytes.empty())
+            continue;
+        std::error_code ignored;
+        if (from)
+            from->socket.close(ignored);
+        incoming_.erase(place);
+        return true;
+    }
+    return false;
 }
 
 void LinkTrial::greet(const std::shared_ptr<Incoming>& from) {

@@ -50,6 +50,7 @@ private:
     using Socket = asio::ip::tcp::socket;
     struct Incoming;
     void accept();
+    bool make_room();
     void greet(const std::shared_ptr<Incoming>& from);
     void receive(const std::shared_ptr<Incoming>& from);
     void send_round();

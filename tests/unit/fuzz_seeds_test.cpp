@@ -1,5 +1,6 @@
 // What fuzzers check holds for their seeds, in every build.
 
+#include "fuzz_seeds.hpp"
 #include "../fuzz/capture_check.hpp"
 #include "../fuzz/flight_memory_check.hpp"
 #include "../fuzz/manifest_check.hpp"
@@ -16,29 +17,6 @@
 #include <string>
 
 using namespace autolaunch;
-
-namespace {
-
-/// Checks each seed of the folder, and what it is with any bit flipped. How many there were.
-template <class Check>
-std::size_t check_seeds(const std::string& folder, Check check) {
-    std::size_t files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(
-             std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds" / folder)) {
-        std::string bytes = read_file(entry.path());
-        INFO(entry.path().string());
-        check(bytes);
-        ++files;
-        for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += kStride) {
-            bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
-            check(bytes);
-            bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
-        }
-    }
-    return files;
-}
-
-}  // namespace
 
 TEST_CASE("a store relay's bytes cost its node alone, with any bit flipped") {
     CHECK(check_seeds("store_relay", launcher::store_relay::check_relay_bytes) >= 7);

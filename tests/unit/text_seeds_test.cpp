@@ -1,0 +1,48 @@
+// What fuzzers of texts from outside check holds for their seeds, in every build.
+
+#include "../fuzz/audit_line_check.hpp"
+#include "../fuzz/slurm_answer_check.hpp"
+#include "../fuzz/spec_yaml_check.hpp"
+#include "../fuzz/vault_answer_check.hpp"
+#include "fuzz_seeds.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace autolaunch;
+
+TEST_CASE("a line of a trail is one or none, with any bit flipped") {
+    std::size_t lines = 0;
+    CHECK(check_seeds("audit_line", [&](const std::string& bytes) {
+              lines += launcher::check_audit_bytes(bytes) ? 1 : 0;
+          }) >= 2);
+    CHECK(lines >= 2);
+}
+
+TEST_CASE("what Vault answers is taken for what it is, with any bit flipped and however deep") {
+    std::size_t taken = 0;
+    CHECK(check_seeds("vault_answer", [&](const std::string& bytes) {
+              taken += launcher::check_vault_bytes(bytes) ? 1 : 0;
+          }) >= 5);
+    CHECK(taken >= 4);
+    std::string deep = "{\"data\":";
+    deep.append(500'000, '[').append(500'000, ']').append("}");
+    CHECK_FALSE(launcher::check_vault_bytes(deep));
+}
+
+TEST_CASE("what Slurm's commands print is read or refused, with any bit flipped") {
+    std::size_t read = 0;
+    CHECK(check_seeds("slurm_answer", [&](const std::string& bytes) {
+              read += launcher::check_slurm_bytes(bytes) > 0 ? 1 : 0;
+          }) >= 6);
+    CHECK(read >= 6);
+}
+
+TEST_CASE("a spec's text is a value or errors with their places, with any bit flipped") {
+    std::size_t values = 0;
+    CHECK(check_seeds("spec_yaml", [&](const std::string& bytes) {
+              values += launcher::check_yaml_bytes(bytes) ? 1 : 0;
+          }) >= 3);
+    CHECK(values >= 2);
+}
