@@ -80,8 +80,7 @@ void write_file(const OpenCheckpoint& open, const ExportFile& file, ByteProgress
     for (const WantedTensor& tensor : file.tensors)
         entries.push_back({tensor.stored->name, tensor.type, tensor.stored->shape, 0, 0});
     const std::string header = safetensors::encode_header(
-        entries,
-        {{"format", "pt"}, {"autolaunch_lineage", lineage_text("export", as_parent(open))}});
+        entries, {{"format", "pt"}, {"autolaunch_lineage", published_lineage(as_parent(open))}});
     fs::path temporary = file.path;
     temporary += ".tmp";
     try {

@@ -3,6 +3,8 @@
 #include "base/json_nesting.hpp"
 #include "restart_policy/cause_policy.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <nlohmann/json.hpp>
 
 namespace autolaunch::launcher {
@@ -28,8 +30,14 @@ std::int64_t ms_of(Moment at) {
     return std::chrono::duration_cast<milliseconds>(at.time_since_epoch()).count();
 }
 
+// A file that says more than the clock can hold is damaged.
 Moment moment_from(const Json& json) {
-    return Moment(milliseconds(json.at("at_ms").get<std::int64_t>()));
+    constexpr auto kLast =
+        std::chrono::duration_cast<milliseconds>(Moment::max().time_since_epoch());
+    const auto at = json.at("at_ms").get<std::int64_t>();
+    if (at < 0 || at > kLast.count())
+        throw Error(ErrorCode::corrupt, "a moment out of range");
+    return Moment(milliseconds(at));
 }
 
 Json to_json(const std::vector<NodeWord>& words) {
@@ -118,6 +126,8 @@ std::optional<RestartHistory> restart_history_from(std::string_view text) {
     } catch (const Json::exception&) {
         return std::nullopt;
     } catch (const std::bad_optional_access&) {
+        return std::nullopt;
+    } catch (const Error&) {
         return std::nullopt;
     }
 }

@@ -73,7 +73,8 @@ python3 - <<'PY' || fail "an export does not say of what it is"
 import json, struct
 data = open("all.safetensors", "rb").read(); size = struct.unpack("<Q", data[:8])[0]
 lineage = json.loads(json.loads(data[8:8 + size])["__metadata__"]["autolaunch_lineage"])
-assert lineage["made_by"] == "export" and lineage["parent"]["step"] == 1 and lineage["parent"]["lineage"]["made_by"] == "save", lineage
+assert lineage["made_by"] == "export" and lineage["parent"]["step"] == 1 and len(lineage["parent"]["manifest_sha256"]) == 64, lineage
+assert set(lineage) | set(lineage["parent"]) == {"made_by", "parent", "step", "manifest_sha256"}, lineage
 PY
 # One of a version that wrote none loads, and says so.
 cp -r runs/step-00000003 old

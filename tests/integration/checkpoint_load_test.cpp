@@ -336,7 +336,7 @@ TEST_CASE("what this user may not read is neither absent nor passed over, and ou
         return;
     }
     const TemporaryDirectory temporary;
-    fs::permissions(temporary.path(), fs::perms::all);  // where he may save
+    fs::permissions(temporary.path(), fs::perms::all | fs::perms::sticky_bit);  // he may save here
     save_sample(2, temporary.path(), kSmall, 1);
     save_sample(2, temporary.path(), kSmall, 2);
     for (const auto& entry : fs::recursive_directory_iterator(temporary.path()))

@@ -176,7 +176,7 @@ TEST_CASE("another version learns ours from the head's answer") {
     REQUIRE(meeting.run([&] { return newer.available() >= 22; }));
     std::string answer(22, '\0');
     asio::read(newer, asio::buffer(answer));
-    CHECK(answer.substr(0, 11) == std::string("autolnch\x0c\0\x02", 11));
+    CHECK(answer.substr(0, 11) == std::string("autolnch\x0d\0\x02", 11));
     newer.close();
     REQUIRE(meeting.run([&] { return meeting.head.end.has_value(); }));
 }

@@ -336,7 +336,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/run_report/record_builder.cpp", "nests_at_most"},
     {"launcher/spec/schema_export.cpp", "our own text"},
     {"launcher/stopping/save_times.cpp", "nests_at_most"},
-    {"launcher/vault/vault_client.cpp", "nests_at_most"},
+    {"launcher/vault/vault_answer.cpp", "nests_at_most"},
     {"lib/src/checkpoint/checkpoint_engine.cpp", "only accepted"},
     {"lib/src/checkpoint/commit/info_text.hpp", "parse_of_rank"},
     {"lib/src/checkpoint/commit/lineage.cpp", "nests_at_most"},

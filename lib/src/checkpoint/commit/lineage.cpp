@@ -175,6 +175,12 @@ std::string lineage_text(const std::string& made_by, const std::optional<Lineage
     return text;
 }
 
+std::string published_lineage(const LineageParent& parent) {
+    Json json = {{"made_by", "export"}, {"parent", {{"step", parent.step}}}};
+    set_if_any(json["parent"], "manifest_sha256", parent.manifest_sha256);
+    return json.dump();
+}
+
 bool is_lineage(std::string_view text) { return parsed(text).is_object(); }
 
 std::optional<LineageParent> parent_of_lineage(std::string_view lineage) {

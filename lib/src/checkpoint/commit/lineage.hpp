@@ -24,9 +24,11 @@ struct LineageParent {
 
 /// What this process can say of a checkpoint that it saves: user, host, job, program and its
 /// digest, the digests of the spec and of what it says of data. Reads the program's file, once.
-/// `made_by`: "save", "reshard", "convert", "export"; `source`: a file that was no checkpoint.
+/// `made_by`: "save", "reshard", "convert"; `source`: a file that was no checkpoint.
 std::string lineage_text(const std::string& made_by, const std::optional<LineageParent>& parent,
                          const std::string& signed_by = {}, const std::string& source = {});
+/// Of tensors that leave the cluster: which checkpoint they are of, and no user, host or path.
+std::string published_lineage(const LineageParent& parent);
 
 /// Whether it is what a manifest may hold: one JSON object of at most 64 KiB, not nested deeply.
 bool is_lineage(std::string_view text);
