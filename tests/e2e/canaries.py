@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-CANARY = re.compile(b"kan" + b"ari-([0-9]{2})-")
+CANARY = re.compile(b"kan" + b"ari-([0-9]{2})-" + os.environ["CANARY_MARK"].encode())
 MOST = 32 << 20
 
 

@@ -11,7 +11,8 @@ install -m 755 "$tests/canaries.py" "$work/look.py" # the tree may be closed to 
 export HOME=$work PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 AUTOLAUNCH_MUNGE_SOCKET=$work/none
 python=/usr/bin/python3
 unset "${!VAULT_@}" SLURM_JWT
-canary() { printf 'kan%s-%02d-x7Qz4Tb' ari "$1"; } # in two parts: this script is read by the search, too
+CANARY_MARK=$(printf 'x7%05d' $RANDOM) && export CANARY_MARK # of this run: a stranger's file may have those of another
+canary() { printf 'kan%s-%02d-%s' ari "$1" "$CANARY_MARK"; } # in two parts: this script is read by the search, too
 private() { (umask 077 && cat >"$1"); }
 umask 022
 
@@ -94,7 +95,7 @@ done
 eventually "both ranks" test -s here-0-1 -a -s here-0-0
 expect "bytes of secrets and of stdin that ranks have" "51 27|68 0" "$(cat here-0-0)|$(cat here-0-1)"
 # By another user: what runs, and all that is in places for everybody.
-setpriv --reuid 65534 --regid 65534 --clear-groups env -i JOB_UID=0 "$python" "$work/look.py" look "$work" /tmp /dev/shm /run/user >by-another 2>/dev/null
+setpriv --reuid 65534 --regid 65534 --clear-groups env -i CANARY_MARK="$CANARY_MARK" JOB_UID=0 "$python" "$work/look.py" look "$work" /tmp /dev/shm /run/user >by-another 2>/dev/null
 expect "what another user finds while the job runs" "" "$(cat by-another)"
 "$python" look.py look /nowhere >by-root 2>&1
 [ -s by-root ] || failed "the search finds nothing as root either: it does not search"
@@ -108,10 +109,10 @@ contains "the crash" screen-0 'no answer with'
 contains "the hang" screen-0 'cause: hang'
 shown report "$AUTOLAUNCH" report runs/job
 shown report_json "$AUTOLAUNCH" report --json runs/job
-setpriv --reuid 65534 --regid 65534 --clear-groups env -i JOB_UID=0 "$python" "$work/look.py" look "$work" /tmp /dev/shm >by-another 2>/dev/null
+setpriv --reuid 65534 --regid 65534 --clear-groups env -i CANARY_MARK="$CANARY_MARK" JOB_UID=0 "$python" "$work/look.py" look "$work" /tmp /dev/shm >by-another 2>/dev/null
 expect "what another user finds after the job" "" "$(cat by-another)"
 # Its own user: in what his ranks printed, and in what is the trainer's to read; in nothing else that autolaunch wrote.
-grep -rlE "kan""ari" runs screen-* | grep -vE '^runs/job/(generation-[01]/rank-[01]/(stdout|stderr|error.json)|trainer_config.json)$' &&
+grep -rlE "kan""ari" runs screen-* | grep -vE '^runs/(job/generation-[01]/rank-[01]/(stdout|stderr|error.json)|(job|refused)/trainer_config.json)$' &&
     failed "a canary is in what autolaunch writes"
 grep -rqE "kan""ari" runs || failed "the ranks' own logs have none: they have not printed any"
 nothing_left

@@ -4,7 +4,7 @@
 sample=$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample
 for save in "4 1 0" "3 2 0" "2 3 5"; do
     read -r ranks step add <<<"$save"
-    "$sample" "$ranks" runs "$step" "$add" 2>sample.log || fail "no sample of $ranks ranks"
+    TORCHELASTIC_RUN_ID=4711 "$sample" "$ranks" runs "$step" "$add" 2>sample.log || fail "no sample of $ranks ranks"
 done
 
 ckpt 0 ls runs

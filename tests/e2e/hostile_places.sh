@@ -42,8 +42,8 @@ doctor() { # CODE FOLDER TEXT
 }
 doctor 0 "$work/his/folder" ""
 doctor 0 "$work/roots/new/folder" ""
-doctor 78 "$work/his/link" "is a link of user $other, which root does not follow"
-doctor 78 "$work/his/link/open" "is a link of user $other, which root does not follow"
+doctor 78 "$work/his/link" "is a link of user $other"
+doctor 78 "$work/his/link/open" "is a link of user $other"
 doctor 78 "$work/his/dangling" "is a link of user $other"
 doctor 78 "$work/his/loop" "is a link of user $other"
 doctor 78 "$work/his/fifo" "Not a directory"

@@ -16,7 +16,7 @@ door=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["door"])
 [ -S "$door" ] || fail "no door at $door"
 expect "mode of the door" 600 "$(stat -c %a "$door")"
 expect "mode of the folder of sockets" 700 "$(stat -c %a "$(dirname "$door")")"
-expect "mode of the record" 600 "$(stat -c %a "$job/head.json")"
+expect "mode of the record" 640 "$(stat -c %a "$job/head.json")"
 
 # refused WHAT COMMAND...: as the other user, within seconds, and nothing of the job is shown
 refused() {

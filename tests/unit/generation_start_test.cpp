@@ -65,6 +65,10 @@ TEST_CASE("of the starts of a run those stay that fence something which later on
 TEST_CASE("starts are written once, read back, and removed when they say nothing any more") {
     CrashingStorage storage;
     write_start(storage, kDirectory, start(1, 30));
+    CHECK(in(storage).empty());  // no writer has begun anything here
+    storage.create_directories(kDirectory);
+    write_whole(storage, kDirectory / "writer.json", "somebody's");
+    write_start(storage, kDirectory, start(1, 30));
     write_start(storage, kDirectory, start(1, 50));
     REQUIRE(in(storage).size() == 1);
     CHECK(in(storage)[0].step == 30);

@@ -94,9 +94,8 @@ void write_start(Storage& storage, const std::filesystem::path& directory,
                  const GenerationStart& start) {
     const std::string name = start.file_name();
     const auto names = storage.list(directory);
-    if (std::binary_search(names.begin(), names.end(), name))
+    if (names.empty() || std::binary_search(names.begin(), names.end(), name))
         return;
-    storage.create_directories(directory);
     const auto temporary = directory / (name + '.' + random_hex(4));
     write_whole(storage, temporary, start.to_text());
     storage.rename(temporary, directory / name);

@@ -49,7 +49,8 @@ std::vector<GenerationStart> read_starts(Storage& storage, const std::filesystem
                                          std::span<const std::string> names);
 
 /// Durable when it returns. The first word of a generation counts: nothing is written where it has
-/// one. Removes what needed() leaves out of its own run.
+/// one, nor in a directory without anything, in which no writer has begun: jobs whose checkpoints
+/// are in memory alone leave none. Removes what needed() leaves out of its own run.
 void write_start(Storage& storage, const std::filesystem::path& directory,
                  const GenerationStart& start);
 

@@ -106,7 +106,8 @@ Json facts_of_process() {
     set_if_any(json, "spec_digest", variable(env::kSpecDigest));
     const fs::path program = program_of_process();
     set_if_any(json, "program", program.string());
-    set_if_any(json, "program_sha256", digest_of_file(program));
+    if (!variable(env::kRunId).empty())  // reading it takes time
+        set_if_any(json, "program_sha256", digest_of_file(program));
     set_if_any(json, "data_sha256", digest_of_data());
     return json;
 }
