@@ -189,7 +189,7 @@ LocalLink::Socket connect_locally(asio::io_context& io, const std::string& path)
     socket.connect(asio::local::stream_protocol::endpoint(path), error);
     if (error)
         throw SystemError(error.value(), "connect to " + path);
-    if (!is_ours(socket.native_handle()))
+    if (!is_ours(socket.native_handle()) && ::geteuid() != 0)  // root may ask any job
         throw Error(ErrorCode::invalid_argument, path + " is another user's");
     return socket;
 }

@@ -41,8 +41,11 @@ import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.settimeout(10)
 s.connect(sys.argv[1])
-s.sendall(bytes([11, 0, 0, 0, 6, 2, 5, 0, 0, 0]) + b"node0")  # Ask: drain
-assert s.recv(1) == b"", "an answer"
+try:
+    s.sendall(bytes([11, 0, 0, 0, 6, 2, 5, 0, 0, 0]) + b"node0")  # Ask: drain
+    assert s.recv(1) == b"", "an answer"
+except (BrokenPipeError, ConnectionResetError):
+    pass  # closed before it was asked anything
 print("closed without a word")
 EOF
 contains "the door" stranger.log "closed without a word"

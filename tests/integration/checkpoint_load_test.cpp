@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -336,7 +337,8 @@ TEST_CASE("what this user may not read is neither absent nor passed over, and ou
         return;
     }
     const TemporaryDirectory temporary;
-    fs::permissions(temporary.path(), fs::perms::all | fs::perms::sticky_bit);  // he may save here
+    fs::permissions(temporary.path(), fs::perms::all);  // where he may save
+    ::setenv("AUTOLAUNCH_WORKSPACE", "open-parents", 1);
     save_sample(2, temporary.path(), kSmall, 1);
     save_sample(2, temporary.path(), kSmall, 2);
     for (const auto& entry : fs::recursive_directory_iterator(temporary.path()))
@@ -387,6 +389,7 @@ TEST_CASE("what this user may not read is neither absent nor passed over, and ou
         expect(engine_in(world, temporary.path()).latest(3)->step == 2, "nothing of it is lost");
     });
     CHECK(fs::exists(temporary.path() / "step-00000001"));
+    ::unsetenv("AUTOLAUNCH_WORKSPACE");
 }
 
 TEST_CASE("types are cast where that is asked for, and tensors may be missing") {

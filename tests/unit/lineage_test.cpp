@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -15,7 +16,10 @@ using namespace autolaunch;
 using nlohmann::json;
 
 TEST_CASE("what a process knows of what it saves") {
+    ::setenv("TORCHELASTIC_RUN_ID", "4711", 1);  // only a job's program is read
     const json lineage = json::parse(lineage_text("save", std::nullopt));
+    ::unsetenv("TORCHELASTIC_RUN_ID");
+    CHECK(lineage.at("job") == "4711");
     CHECK(lineage.at("made_by") == "save");
     CHECK(!lineage.at("user").get<std::string>().empty());
     CHECK(!lineage.at("host").get<std::string>().empty());
