@@ -143,6 +143,13 @@ void follow_parent(pid_t parent) {
         ::raise(kParentGone);
 }
 
+// An agent that a rank has stopped could not end, whoever asks for it: what ends wakes, too.
+void pass_on(int signal, pid_t agent) {
+    ::kill(agent, signal);
+    if (signal == SIGTERM || signal == SIGINT || signal == SIGQUIT || signal == SIGHUP)
+        ::kill(agent, SIGCONT);
+}
+
 // Until the agent's end. `signals` are blocked.
 siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperOptions& options) {
     siginfo_t ended{};
@@ -160,7 +167,7 @@ siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperO
                 options.pulse->tell_parent_is_gone();
         }
         if (signal > 0 && signal != SIGCHLD)
-            ::kill(kept.agent, signal);
+            pass_on(signal, kept.agent);
     }
 }
 

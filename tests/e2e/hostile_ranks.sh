@@ -59,5 +59,15 @@ for attack in "0 session" "0 descriptors" "0 doors" "0 stdout" "0 memory" "0 fil
 done
 for pid in "${under_way[@]}"; do wait "$pid" || fail "an attack did what it should not"; done
 [ -z "${as_user[*]}" ] || attacked 0 forks
+
+# A rank that stops its agent: whoever asks for the job's end has it.
+"${as_user[@]}" timeout -k 5 40 "$AUTOLAUNCH" --log-dir "$work/runs/stops" --nproc-per-node 1 --mpi none \
+    sh -c "echo \$PPID >pid.new && mv pid.new stopped-agent; kill -STOP \$PPID; sleep 30" >"$work/stops.log" 2>&1 </dev/null &
+job=$!
+eventually "the agent's number" [ -s stopped-agent ]
+eventually "a stopped agent" grep -q "^State:.*T (stopped)" "/proc/$(cat stopped-agent)/status"
+kill -TERM "$job"
+code=0 && wait "$job" || code=$?
+expect "exit code of a job whose agent was stopped" 143 "$code"
 expect "sockets left" "" "$(ls "$XDG_RUNTIME_DIR")"
 echo "passed"
