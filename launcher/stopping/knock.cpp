@@ -15,7 +15,6 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr int kKnockTime_ms = 1000;  // a machine that is there answers at once
-constexpr char kSlurmdPort[] = "6818";
 
 }  // namespace
 
@@ -42,7 +41,5 @@ Knock knock(const std::string& host, const std::string& port) {
         return Knock::no_answer;
     return error == 0 ? Knock::open : error == ECONNREFUSED ? Knock::refused : Knock::no_answer;
 }
-
-bool machine_lives(const std::string& host) { return knock(host, kSlurmdPort) != Knock::no_answer; }
 
 }  // namespace autolaunch::launcher

@@ -13,8 +13,4 @@ enum class Knock {
 /// `host` is a name or an address. Blocks: a second, and what the resolver takes.
 Knock knock(const std::string& host, const std::string& port);
 
-/// Whether the machine's kernel lives, as it answers at the port of slurmd or says that it has
-/// none.
-bool machine_lives(const std::string& host);
-
 }  // namespace autolaunch::launcher

@@ -4,7 +4,6 @@
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "stopping/exclusion.hpp"
-#include "stopping/knock.hpp"
 #include "stopping/over_time_limit.hpp"
 
 #include <fmt/format.h>
@@ -167,44 +166,37 @@ std::string give_back(const std::string& job, const std::string& kept) {
     }
 }
 
-// Until Slurm has noticed that they are gone: of the batch script's node by a requeue of its own.
-void await_notice(const std::string& job, const RequeueRequest& request,
-                  const std::set<std::string>& gone, std::chrono::seconds time) {
+// Until Slurm has noticed that they are gone.
+void await_notice(const std::string& job, const std::set<std::string>& gone,
+                  std::chrono::seconds time) {
     const auto deadline = Deadline::after(time);
     for (;;) {
         const auto record = parse_slurm_job(ask(slurm_job_question(job)), job);
-        const bool noticed =
-            record &&
-            (is_requeued(*record, request.restarts) ||
-             (nodes_to_keep(*record, gone).empty() && !gone.contains(record->batch_host)));
-        if (deadline.passed() || noticed)
+        if (deadline.passed() || (record && nodes_to_keep(*record, gone).empty()))
             return;
         std::this_thread::sleep_for(2s);
     }
 }
 
-// The nodes that are gone, in Slurm's eyes too; not those that it is told not to give again. An
-// agent that was killed on the batch script's node leaves the script to go on.
-void part_with(const SlurmJobRecord& record, const RequeueRequest& request,
-               const std::set<std::string>& kept_in, std::chrono::seconds notice,
+// The nodes that are gone, in Slurm's eyes too; not those that live and that it is only not to give
+// again.
+void part_with(const SlurmJobRecord& record, const std::set<std::string>& lost,
+               const std::set<std::string>& not_excluded, std::chrono::seconds notice,
                const std::function<void(const std::string& line)>& say) {
     std::set<std::string> gone;
-    std::set_intersection(request.lost.begin(), request.lost.end(), kept_in.begin(), kept_in.end(),
+    std::set_intersection(lost.begin(), lost.end(), not_excluded.begin(), not_excluded.end(),
                           std::inserter(gone, gone.end()));
-    if (gone.contains(record.batch_host) && machine_lives(record.batch_host))
-        gone.erase(record.batch_host);
-    std::string why = "the batch script's node, " + record.batch_host + ", is gone";
-    if (!gone.contains(record.batch_host)) {
-        const std::string kept = nodes_to_keep(record, gone);
-        why = kept.empty() ? "" : give_back(record.job_id, kept);
-    }
-    if (why.empty())
+    const std::string kept = nodes_to_keep(record, gone);
+    if (kept.empty())
+        return;
+    const std::string refused = give_back(record.job_id, kept);
+    if (refused.empty())
         return;
     say(
         fmt::format("requeue waits until Slurm has noticed which nodes are gone, {} s at most: "
                     "before that it would hold the job ({})",
-                    notice.count(), why));
-    await_notice(record.job_id, request, gone, notice);
+                    notice.count(), refused));
+    await_notice(record.job_id, gone, notice);
 }
 
 }  // namespace
@@ -236,7 +228,7 @@ void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& envi
     say(choice.why);
     if (!choice.act)
         return say_by_hand(request, name, say);
-    part_with(*record, request, exclusion.kept, time_to_notice(config), say);
+    part_with(*record, request.lost, exclusion.kept, time_to_notice(config), say);
     // From here on Slurm ends this job's processes, first by SIGTERM; it takes the nodes only while
     // the job waits.
     ::signal(SIGTERM, SIG_IGN);

@@ -4,6 +4,7 @@
 #include "supervise/headship.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,16 @@ WarmProcesses::Times spare_times(const JobSpec& spec) {
     WarmProcesses::Times times;
     times.answer = std::min(times.answer, spec.rendezvous.lost_after / 4);
     return times;
+}
+
+// The job is over, and its code is settled: who asks for its end from here on, while files are
+// written and helpers ended, has it, and does not change the code.
+void hear_no_more_signals() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT})
+        sigaddset(&ending, signal);
+    ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
 }
 
 }  // namespace
@@ -72,6 +83,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     headship.start();
     const int exit_code = node.run(inherited);
     headship.leave();
+    hear_no_more_signals();
     if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
         job.traces->processes += python.made() + warm.made() + packages.started();

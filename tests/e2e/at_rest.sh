@@ -6,6 +6,7 @@ self=$(readlink -f "$0")
 if [ "${AT_REST_TEST_INSIDE:-}" != yes ]; then
     command -v age-keygen >/dev/null || skip "Debian's age is not installed; it makes the keys and opens the files"
     [ -x "$AUTOLAUNCH_BINARY_DIR/examples/gpt/gpt" ] || skip "examples/gpt is not built"
+    "$AUTOLAUNCH" --version | grep -qE '^CRYPTO +in' || skip "this build has no libcrypto, and cannot encrypt"
     [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null || skip "needs root, and a mount namespace of its own"
     AT_REST_TEST_INSIDE=yes unshare --mount --propagation private bash "$self"
     exit
