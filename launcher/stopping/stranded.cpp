@@ -4,8 +4,8 @@
 #include "allocation/slurm_command.hpp"
 #include "base/deadline.hpp"
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "stopping/knock.hpp"
 #include "stopping/over_time_limit.hpp"
 #include "stopping/requeue.hpp"
 #include "stopping/scontrol_line.hpp"
@@ -15,9 +15,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -28,15 +35,38 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kStateTime = 5s;  // a busy slurmctld
-constexpr auto kEach = 3s;       // for those before us to ask Slurm
+constexpr int kKnockTime_ms = 1000;  // a machine that is there answers at once
+constexpr auto kStateTime = 5s;      // a busy slurmctld
+constexpr auto kEach = 3s;           // for those before us to ask Slurm
 constexpr auto kPause = 2s;
 
-// Its machine is there, and says that nobody listens. A door is an address with its port.
+// Its machine is there, and says that nobody listens.
 bool is_refused(const std::string& door) {
     const auto colon = door.rfind(':');
-    return colon != std::string::npos &&
-           knock(door.substr(0, colon), door.substr(colon + 1)) == Knock::refused;
+    if (colon == std::string::npos)
+        return false;
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (::getaddrinfo(door.substr(0, colon).c_str(), door.substr(colon + 1).c_str(), &hints,
+                      &found) != 0)
+        return false;
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
+    const UniqueFd socket(
+        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket)
+        return false;
+    if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0)
+        return false;
+    if (errno != EINPROGRESS)
+        return errno == ECONNREFUSED;
+    pollfd wait{socket.get(), POLLOUT, 0};
+    int error = 0;
+    socklen_t size = sizeof error;
+    return ::poll(&wait, 1, kKnockTime_ms) == 1 &&
+           ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
+           error == ECONNREFUSED;
 }
 
 std::string ask_slurm(const std::vector<std::string>& question) {
