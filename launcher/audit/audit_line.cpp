@@ -54,6 +54,9 @@ std::optional<AuditLine> parse_audit_line(std::string_view text) {
     if (json.is_discarded() || !json.is_object())
         return std::nullopt;
     try {
+        for (const char* number : {"v", "seq", "uid", "pid"})  // 1e300 fits in none of them
+            if (!json.at(number).is_number_unsigned())
+                return std::nullopt;
         if (json.at("v").get<int>() != kVersion)
             return std::nullopt;
         AuditLine line;

@@ -34,7 +34,8 @@ std::int64_t ms_of(Moment at) {
 Moment moment_from(const Json& json) {
     constexpr auto kLast =
         std::chrono::duration_cast<milliseconds>(Moment::max().time_since_epoch());
-    const auto at = json.at("at_ms").get<std::int64_t>();
+    const Json& number = json.at("at_ms");
+    const auto at = number.is_number_integer() ? number.get<std::int64_t>() : -1;
     if (at < 0 || at > kLast.count())
         throw Error(ErrorCode::corrupt, "a moment out of range");
     return Moment(milliseconds(at));

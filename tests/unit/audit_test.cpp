@@ -65,6 +65,14 @@ TEST_CASE("what is no line is none") {
     CHECK(!parse_audit_line("[]"));
     CHECK(!parse_audit_line("{\"v\":2" + good.substr(6)));
     CHECK(!parse_audit_line(std::string(5000, '[')));
+    for (const std::string name : {"seq", "uid", "pid"}) {
+        std::string huge = good;
+        const auto at = huge.find("\"" + name + "\":");
+        REQUIRE(at != std::string::npos);
+        const auto digits = at + name.size() + 3;
+        huge.replace(digits, huge.find_first_not_of("0123456789", digits) - digits, "1e300");
+        CHECK(!parse_audit_line(huge));
+    }
     std::string other = good;
     other.replace(other.find("\"seq\":7"), 7, "\"seq\":\"7\"");
     CHECK(!parse_audit_line(other));

@@ -398,6 +398,15 @@ TEST_CASE("a history that is none, or too deep to be one") {
                              R"({"version": 1, "run_id": "x", "ends": [{"cause": "oops"}]})"})
         CHECK_FALSE(restart_history_from(text));
     CHECK_FALSE(restart_history_from(std::string(100'000, '[')));
+    PastEnd end;
+    end.at = std::chrono::system_clock::time_point(7ms);
+    const std::string good = to_json(RestartHistory{.run_id = "x", .ends = {end}});
+    REQUIRE(restart_history_from(good));
+    for (const char* moment : {"1e300", "-1", "9795869203332"}) {
+        std::string text = good;
+        text.replace(text.find("\"at_ms\": 7") + 9, 1, moment);
+        CHECK_FALSE(restart_history_from(text));
+    }
 }
 
 TEST_CASE("so many in a time") {
