@@ -12,6 +12,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr char kWasLost[] = "it was lost";
+
 bool is_machines_fault(Cause cause) {
     return cause == Cause::gpu || cause == Cause::network || cause == Cause::storage ||
            cause == Cause::node_lost;
@@ -61,7 +63,10 @@ std::map<std::string, std::string> nodes_to_exclude(const RestartHistory& histor
     std::map<std::string, std::string> nodes = unfit_nodes(history);
     for (const PastEnd& end : ends_that_count(history))
         if (end.cause == Cause::node_lost)
-            nodes.emplace(end.node, "it was lost");
+            nodes.emplace(end.node, kWasLost);
+    for (const NodeWord& lost : history.lost)
+        if (!is_forgiven(history, lost.node, lost.at))
+            nodes.emplace(lost.node, kWasLost);
     return nodes;
 }
 
@@ -71,6 +76,9 @@ std::set<std::string> nodes_lost_since(const RestartHistory& history,
     for (const PastEnd& end : history.ends)
         if (end.cause == Cause::node_lost && end.at >= since)
             nodes.insert(end.node);
+    for (const NodeWord& lost : history.lost)
+        if (lost.at >= since)
+            nodes.insert(lost.node);
     return nodes;
 }
 

@@ -20,7 +20,8 @@ std::map<std::string, std::string> unfit_nodes(const RestartHistory& history);
 /// Those, and what the scheduler must not give the job again besides: nodes that were lost. Pure.
 std::map<std::string, std::string> nodes_to_exclude(const RestartHistory& history);
 
-/// Those that were lost since then.
+/// Those that were lost since then, whether or not a generation ended by it: Slurm holds a requeued
+/// job for good that still has one of them.
 std::set<std::string> nodes_lost_since(const RestartHistory& history,
                                        std::chrono::system_clock::time_point since);
 

@@ -101,6 +101,8 @@ std::string to_json(const RestartHistory& history) {
     }
     if (!history.unfit.empty())
         json["unfit"] = to_json(history.unfit);
+    if (!history.lost.empty())
+        json["lost"] = to_json(history.lost);
     if (!history.taken_back.empty())
         json["taken_back"] = to_json(history.taken_back);
     if (history.checkpoint_step)
@@ -120,6 +122,7 @@ std::optional<RestartHistory> restart_history_from(std::string_view text) {
         for (const Json& entry : json.at("ends"))
             history.ends.push_back(end_from(entry));
         history.unfit = words_from(json, "unfit");
+        history.lost = words_from(json, "lost");
         history.taken_back = words_from(json, "taken_back");
         if (json.contains("checkpoint_step"))
             history.checkpoint_step = json.at("checkpoint_step").get<std::int64_t>();

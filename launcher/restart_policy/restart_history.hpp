@@ -26,10 +26,10 @@ struct PastEnd {
     bool operator==(const PastEnd&) const = default;
 };
 
-/// A check found a node unfit, or somebody has taken it back into the job.
+/// A node was lost, a check found it unfit, or somebody has taken it back into the job.
 struct NodeWord {
     std::string node;
-    std::string why = {};  ///< what was found; of one that is taken back empty
+    std::string why = {};  ///< what was found; of one that is lost or taken back empty
     std::chrono::system_clock::time_point at;
     bool operator==(const NodeWord&) const = default;
 };
@@ -39,6 +39,7 @@ struct RestartHistory {
     std::string run_id;
     std::vector<PastEnd> ends;                         ///< oldest first
     std::vector<NodeWord> unfit = {};                  ///< found so by checks, oldest first
+    std::vector<NodeWord> lost = {};                   ///< the newest loss of each node
     std::vector<NodeWord> taken_back = {};             ///< what was before that counts no more
     std::optional<std::int64_t> checkpoint_step = {};  ///< the newest that any start published
     bool operator==(const RestartHistory&) const = default;

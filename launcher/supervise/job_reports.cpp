@@ -292,6 +292,7 @@ void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
         return;
     if (was_arriving)
         return report(WarningRaised{name_of(node) + " had come, and is gone: " + why});
+    restart_book_.remember_lost(name_of(node));
     if (!members_.is_missed(node))  // one that waited, and that nobody waits for
         return was_wanted ? report_lost_spare(node, why) : void();
     if (!was_wanted && tally_ == std::nullopt)

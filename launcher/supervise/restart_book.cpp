@@ -72,6 +72,11 @@ std::string RestartBook::note(const Decision& decision) {
     return write();
 }
 
+void RestartBook::remember_lost(const std::string& node) {
+    std::erase_if(history_.lost, [&node](const NodeWord& word) { return word.node == node; });
+    history_.lost.push_back({node, {}, std::chrono::system_clock::now()});
+}
+
 std::string RestartBook::note_unfit(const std::map<std::string, std::string>& found) {
     const auto known = unfit_nodes();
     bool is_news = false;

@@ -34,6 +34,9 @@ public:
     bool has_checkpoint() const { return history_.checkpoint_step.has_value(); }
     /// It was done. Returns why it could not be written down; empty: it was. So do the others.
     std::string note(const Decision& decision);
+    /// A node was lost. Written with the next of the others: of a thousand nodes at once, one word
+    /// each would be as many files.
+    void remember_lost(const std::string& node);
     /// Checks found these nodes unfit, by name with the reason.
     std::string note_unfit(const std::map<std::string, std::string>& found);
     std::string note_taken_back(const std::string& node);

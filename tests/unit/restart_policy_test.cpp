@@ -227,6 +227,14 @@ TEST_CASE("a node where the machine fails twice is unfit") {
     CHECK_FALSE(unfit_nodes(history).contains("c"));
     history.ends.back().at += 1h;
     CHECK(nodes_lost_since(history, history.ends.back().at) == std::set<std::string>{"c"});
+    // Lost beside it: no generation ended by it.
+    history.lost.push_back({"d", {}, history.ends.back().at});
+    history.lost.push_back({"e", {}, history.ends.back().at - 1h});
+    CHECK(nodes_lost_since(history, history.ends.back().at) == std::set<std::string>{"c", "d"});
+    CHECK(nodes_to_exclude(*restart_history_from(to_json(history))).at("d") == "it was lost");
+    CHECK_FALSE(unfit_nodes(history).contains("d"));
+    history.taken_back.push_back({"d", {}, history.ends.back().at});
+    CHECK_FALSE(nodes_to_exclude(history).contains("d"));
 }
 
 TEST_CASE("a node that a check found unfit stays out over requeues, until it is taken back") {

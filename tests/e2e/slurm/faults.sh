@@ -162,6 +162,25 @@ test_power_cut_requeues_elsewhere() { # a batch job with a checkpoint, by its he
     login scancel "$job"
     eventually "the end of the job" job_ended "$job"
 }
+# Two nodes of four at once, and no others are there: Slurm would hold a requeued job that still has one of them.
+test_two_power_cuts_requeue() {
+    local node
+    spec 2 "$misbehave" checkpoint:7,hang
+    echo 'slurm_config: {requeue: true}' >>train.yaml
+    submit -N4 --requeue --no-kill <<<'exec srun --wait=2 autolaunch --log-dir run -c train.yaml restart.grace_period=1s rendezvous.lost_after=3s'
+    eventually "checkpoints of all ranks" eval '[ "$(events checkpoint | grep -c /checkpoints/7)" = 8 ]'
+    "$cluster" kill node3
+    "$cluster" kill node4
+    eventually "the requeue" eval '[ "$(job_field "$job" Restarts)" = 1 ]'
+    contains "both" run/restarts.json '"node": "node3"'
+    contains "both" run/restarts.json '"node": "node4"'
+    for node in node3 node4; do reboot "$node"; done
+    eventually "the end of its completion" eval '[ "$(job_field "$job" JobState)" = PENDING ]'
+    login scontrol update job="$job" StartTime=now+1
+    eventually "the next start" eval '[ "$(job_field "$job" JobState)" = RUNNING ]'
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+}
 # A start that loses a node before its first checkpoint, when an earlier one had saved; srun's own task is what is killed, so
 # that srun's code is 137.
 test_task_killed_requeues_after_an_earlier_checkpoint() {
@@ -239,6 +258,9 @@ test_goes_on_without_the_head() {
     "$cluster" kill node1
     eventually "another head" grep -Eq '"event":"head_changed","node":"node[2-4]","from":"node1"' run/events.jsonl
     login scontrol update nodename=node1 state=down reason=test
+    eventually "where the new head is" eval '! grep -q "\"node1\"" run/head.json'
+    login autolaunch attach run >attach.out 2>&1 & # whose the job is MUNGE says at that door, too
+    local watcher=$!
     eventually "the next generation's first step" grep -qs "^step" run/generation-1/rank-0/stdout
     echo "  the head's node without power: $(awk -v from="$cut" -v to="$(date +%s.%N)" 'BEGIN { printf "%.1f", to - from }') s until a step is done"
     ended
@@ -246,6 +268,8 @@ test_goes_on_without_the_head() {
     grep -Eq "head      node[2-4], instead of node1" err.log || fail "what srun shows of the new head: $(cat err.log)"
     contains "who stands in" err.log "without node1 · node4 instead"
     contains "the end" run/exit.json '"exit_code": 0'
+    wait "$watcher" || fail "exit code $? of attach: $(cat attach.out)"
+    contains "how attach ends" attach.out "the job has ended: succeeded"
     gpt_spec 6 >calm.yaml
     "$AUTOLAUNCH" --log-dir calm -c calm.yaml >calm.log 2>&1 </dev/null || fail "the undisturbed run"
     [ -n "$(last_loss calm/generation-0)" ] || fail "the undisturbed run prints no loss: $(cat calm.log)"
