@@ -104,6 +104,7 @@ private:
         for (const std::string& host : record_.hosts)
             options.hosts.push_back({host, "the head's, by head.json", false});
         options.ports = record_.ports;
+        options.connection.silence_limit = record_.lost_after;  // by which the head drops us
         const auto search = std::make_shared<HeadSearch>(io_, security, options);
         search->start(
             [this](std::shared_ptr<ControlConnection> found) { connection_ = std::move(found); });

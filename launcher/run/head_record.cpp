@@ -16,7 +16,9 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <system_error>
 
@@ -29,6 +31,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLargestRecord = std::size_t{64} << 10;
 constexpr int kVersion = 1, kDeepest = 4;
+constexpr std::uint64_t kLongestMs = std::uint64_t{1} << 40;
 constexpr char kDoor[] = "door";
 
 // It says where a secret is proved, and with which file: nobody else's. Root may ask any job.
@@ -66,6 +69,10 @@ HeadRecord parse(const fs::path& file) {
         json.at("ports").get_to(record.ports);
         json.at("shared_directory").get_to(record.shared_directory);
         json.at("secret_file").get_to(record.secret_file);
+        const Json& lost_after = json.at("lost_after_ms");
+        if (!lost_after.is_number_unsigned() || lost_after.get<std::uint64_t>() > kLongestMs)
+            throw Error(ErrorCode::corrupt, file.string() + " is damaged: lost_after_ms");
+        record.lost_after = std::chrono::milliseconds(lost_after.get<std::int64_t>());
         return record;
     } catch (const Json::exception& error) {
         throw Error(ErrorCode::corrupt, file.string() + " is damaged: " + error.what());
@@ -109,7 +116,8 @@ std::string head_record(const Joined& joined, const JobSpec& spec, const LaunchP
                 {"ports", joined.door ? std::vector<std::uint16_t>{joined.door->port()}
                                       : std::vector<std::uint16_t>{}},
                 {"shared_directory", shared_directory_of(spec)},
-                {"secret_file", spec.rendezvous.secret_file}}
+                {"secret_file", spec.rendezvous.secret_file},
+                {"lost_after_ms", spec.rendezvous.lost_after.count()}}
                .dump(2) +
            '\n';
 }

@@ -2,6 +2,7 @@
 #include "plan/launch_plan.hpp"
 #include "rendezvous/join.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -19,6 +20,7 @@ struct HeadRecord {
     std::vector<std::uint16_t> ports;
     std::string shared_directory;  ///< where the key file is, where the key comes from one
     std::string secret_file;       ///< rendezvous.secret_file
+    std::chrono::milliseconds lost_after{};  ///< the head's: who says nothing for so long is lost
 };
 
 /// The head's socket for this machine's programs, in its folder of sockets.

@@ -110,7 +110,7 @@ PY
 done <abstract.log
 # A record of his that says it is her job: she does not go by it.
 ben mkdir -p runs/false && ben sh -c 'cat >runs/false/head.json' <<'JSON'
-{"version":1,"run_id":"amys","hostname":"x","door":"/nowhere","identity":"amys","hosts":["127.0.0.1"],"ports":[9],"shared_directory":"/","secret_file":"/etc/passwd"}
+{"version":1,"run_id":"amys","hostname":"x","door":"/nowhere","identity":"amys","hosts":["127.0.0.1"],"ports":[9],"shared_directory":"/","secret_file":"/etc/passwd","lost_after_ms":10000}
 JSON
 ben chmod 777 runs && ben chmod 644 runs/false/head.json
 says 66 "amys is no run directory" amy "$AUTOLAUNCH" attach amys
