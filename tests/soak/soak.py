@@ -284,6 +284,9 @@ def main():
             shutil.copytree(options.disk / "run", options.keep, dirs_exist_ok=True)
             for log in options.work.glob("*.log"):
                 shutil.copy(log, options.keep)
+            with open(options.keep / "slurm-logs.tar", "wb") as logs:
+                subprocess.run(["bash", faults.CLUSTER, "on", "head", "tar", "-C", "/etc/slurm", "-cf", "-", "log"], stdin=subprocess.DEVNULL,
+                               stdout=logs, check=False)
     sys.exit(1 if soak.failed else 0)
 
 
