@@ -56,7 +56,9 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
         .has_saved = (tally_ ? tally_->checkpoint_step() : checkpoint_step_).has_value(),
         .ran = tally_ ? elapsed_since(tally_->begun()) : std::chrono::milliseconds(0),
         .input_spent = input_spent_,
-        .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty(),
+        // Not after another loss, in the same end, that leaves too few.
+        .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty() &&
+                        lost_node_.empty(),
         .others_suffice = members_.can_do_without(record.node)};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))

@@ -31,11 +31,13 @@ def signal(host, name, program, which=()):
 
 def boot(host):
     """Once Slurm knows that it was gone: a node that is back before that says that it has no such step, and srun ends the job's
-    step for it, --no-kill or not (22.05: "Aborting, io error and missing step on node")."""
+    step for it, --no-kill or not (22.05: "Aborting, io error and missing step on node"). And some seconds later, for no machine boots in half of one: Slurm looked at a job that it
+    was still requeueing, found it "never runnable", and held it (BadConstraints)."""
     subprocess.run(["bash", CLUSTER, "kill", host], stdin=subprocess.DEVNULL, capture_output=True)
     end = time.monotonic() + 60
     while "down" not in on("head", "sinfo", "-h", "-N", "-n", host, "-o", "%T") and time.monotonic() < end:
         time.sleep(0.5)
+    time.sleep(5)
     cluster("boot", host)
 
 

@@ -162,12 +162,13 @@ test_power_cut_requeues_elsewhere() { # a batch job with a checkpoint, by its he
     login scancel "$job"
     eventually "the end of the job" job_ended "$job"
 }
-# Two nodes of four at once, and no others are there: Slurm would hold a requeued job that still has one of them.
+# Two nodes of four at once, of which the job could do without one, and no others are there: Slurm would hold a requeued job that still
+# has one of them.
 test_two_power_cuts_requeue() {
     local node
     spec 2 "$misbehave" checkpoint:7,hang
     echo 'slurm_config: {requeue: true}' >>train.yaml
-    submit -N4 --requeue --no-kill <<<'exec srun --wait=2 autolaunch --log-dir run -c train.yaml restart.grace_period=1s rendezvous.lost_after=3s'
+    submit -N4 --requeue --no-kill <<<'exec srun --no-kill --wait=0 autolaunch --nnodes 3:4 --log-dir run -c train.yaml restart.grace_period=1s rendezvous.lost_after=3s'
     eventually "checkpoints of all ranks" eval '[ "$(events checkpoint | grep -c /checkpoints/7)" = 8 ]'
     "$cluster" kill node3
     "$cluster" kill node4
