@@ -1,10 +1,13 @@
 #include "stopping/requeue.hpp"
 
+#include "allocation/hostlist.hpp"
 #include "allocation/slurm_command.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "stopping/exclusion.hpp"
+#include "stopping/knock.hpp"
 #include "stopping/over_time_limit.hpp"
+#include "stopping/scontrol_line.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -97,6 +100,30 @@ std::chrono::seconds time_to_notice(std::string_view config) {
            (number > 0 ? std::chrono::seconds(std::min(number, kLongestNotice)) : kUsualNotice);
 }
 
+// A node's own Port is shown only where it is not slurm.conf's, of which a range is none that could
+// be asked.
+std::vector<SlurmDaemon> slurm_daemons(std::string_view answer, std::string_view config) {
+    constexpr std::string_view kName = "SlurmdPort";
+    std::uint16_t usual = 0;
+    if (const std::size_t line = config.find(kName); line != std::string_view::npos) {
+        const std::string_view rest = config.substr(line, config.find('\n', line) - line);
+        usual = port_from(trim(rest.substr(std::min(rest.find('=') + 1, rest.size()))));
+    }
+    std::vector<SlurmDaemon> daemons;
+    while (!answer.empty()) {
+        const std::string_view line = answer.substr(0, answer.find('\n'));
+        answer.remove_prefix(std::min(line.size() + 1, answer.size()));
+        SlurmDaemon daemon{.node = scontrol_field(line, "NodeName"),
+                           .address = scontrol_field(line, "NodeAddr"),
+                           .port = port_from(scontrol_field(line, "Port"))};
+        if (daemon.port == 0)
+            daemon.port = usual;
+        if (!daemon.node.empty())
+            daemons.push_back(std::move(daemon));
+    }
+    return daemons;
+}
+
 namespace {
 
 bool is_requeued(const SlurmJobRecord& record, int restarts) {
@@ -178,14 +205,29 @@ void await_notice(const std::string& job, const std::set<std::string>& gone,
     }
 }
 
+// Where an agent alone was lost, the machine is there: Slurm has its word, and needs no parting.
+std::set<std::string> silent_ones(const std::set<std::string>& nodes, std::string_view config) {
+    std::set<std::string> silent;
+    if (nodes.empty())
+        return silent;
+    const std::vector<std::string> names(nodes.begin(), nodes.end());
+    for (const SlurmDaemon& daemon : slurm_daemons(
+             ask({"scontrol", "show", "node", "-o", compress_hostlist(names)}), config))
+        if (knock(daemon.address, daemon.port) != Knock::open)
+            silent.insert(daemon.node);
+    return silent;
+}
+
 // The nodes that are gone, in Slurm's eyes too; not those that live and that it is only not to give
 // again.
 void part_with(const SlurmJobRecord& record, const std::set<std::string>& lost,
-               const std::set<std::string>& not_excluded, std::chrono::seconds notice,
+               const std::set<std::string>& not_excluded, std::string_view config,
                const std::function<void(const std::string& line)>& say) {
+    const auto notice = time_to_notice(config);
     std::set<std::string> gone;
     std::set_intersection(lost.begin(), lost.end(), not_excluded.begin(), not_excluded.end(),
                           std::inserter(gone, gone.end()));
+    gone = silent_ones(gone, config);
     const std::string kept = nodes_to_keep(record, gone);
     if (kept.empty())
         return;
@@ -228,7 +270,7 @@ void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& envi
     say(choice.why);
     if (!choice.act)
         return say_by_hand(request, name, say);
-    part_with(*record, request.lost, exclusion.kept, time_to_notice(config), say);
+    part_with(*record, request.lost, exclusion.kept, config, say);
     // From here on Slurm ends this job's processes, first by SIGTERM; it takes the nodes only while
     // the job waits.
     ::signal(SIGTERM, SIG_IGN);

@@ -3,12 +3,14 @@
 #include "stopping/slurm_job_record.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -28,6 +30,15 @@ RequeueSettings parse_requeue_settings(std::string_view config, int exit_code);
 /// By what `scontrol show config` says of SlurmdTimeout: in so long Slurm has noticed that a node
 /// is gone. Pure.
 std::chrono::seconds time_to_notice(std::string_view config);
+
+/// Where slurmd of a node is heard.
+struct SlurmDaemon {
+    std::string node, address;
+    std::uint16_t port = 0;  ///< 0: unknown
+    bool operator==(const SlurmDaemon&) const = default;
+};
+/// By what `scontrol show node -o` and `scontrol show config` say. Pure.
+std::vector<SlurmDaemon> slurm_daemons(std::string_view answer, std::string_view config);
 
 struct RequeueChoice {
     bool act = false;

@@ -4,8 +4,8 @@
 #include "allocation/slurm_command.hpp"
 #include "base/deadline.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "stopping/knock.hpp"
 #include "stopping/over_time_limit.hpp"
 #include "stopping/requeue.hpp"
 #include "stopping/scontrol_line.hpp"
@@ -15,16 +15,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -35,7 +28,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kKnockTime_ms = 1000;  // a machine that is there answers at once
 constexpr auto kStateTime = 5s;      // a busy slurmctld
 constexpr auto kEach = 3s;           // for those before us to ask Slurm
 constexpr auto kPause = 2s;
@@ -43,30 +35,8 @@ constexpr auto kPause = 2s;
 // Its machine is there, and says that nobody listens.
 bool is_refused(const std::string& door) {
     const auto colon = door.rfind(':');
-    if (colon == std::string::npos)
-        return false;
-    addrinfo hints{};
-    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (::getaddrinfo(door.substr(0, colon).c_str(), door.substr(colon + 1).c_str(), &hints,
-                      &found) != 0)
-        return false;
-    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
-    const UniqueFd socket(
-        ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket)
-        return false;
-    if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0)
-        return false;
-    if (errno != EINPROGRESS)
-        return errno == ECONNREFUSED;
-    pollfd wait{socket.get(), POLLOUT, 0};
-    int error = 0;
-    socklen_t size = sizeof error;
-    return ::poll(&wait, 1, kKnockTime_ms) == 1 &&
-           ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
-           error == ECONNREFUSED;
+    return colon != std::string::npos &&
+           knock(door.substr(0, colon), port_from(door.substr(colon + 1))) == Knock::refused;
 }
 
 std::string ask_slurm(const std::vector<std::string>& question) {
@@ -196,12 +166,21 @@ void LogOfHeads::read(std::string_view line) {
     if (event.starts_with("job_started\"")) {
         *this = {};
     } else if (event.starts_with("head_changed\"")) {
+        is_to_start_anew_ = false;
         const std::string_view term = after(R"("term":)");
         long long known = 0;
         if (parse_integer(term.substr(0, term.find_first_of(",}")), known))
             term_ = std::max(term_, static_cast<int>(known));
     } else {
-        is_over_ = is_over_ || event.starts_with("job_ended\"");
+        if (event.starts_with("job_ended\"")) {
+            const std::string_view code = after(R"("exit_code":)");
+            long long ended_with = 0;
+            parse_integer(code.substr(0, code.find_first_of(",}")), ended_with);
+            is_to_start_anew_ = ended_with == exit_code::kRequeue;
+            is_over_ = is_over_ || !is_to_start_anew_;
+        } else if (event.starts_with("generation_started\"")) {
+            is_to_start_anew_ = false;
+        }
         newest_ = std::max(newest_, static_cast<int>(generation));
         if (event.starts_with("generation_ended\""))
             ended_ = std::max(ended_.value_or(-1), static_cast<int>(generation));
@@ -209,7 +188,9 @@ void LogOfHeads::read(std::string_view line) {
 }
 
 bool LogOfHeads::has_gone_on(const Stranded& stranded) const {
-    return is_over_ || term_ > stranded.term ||
+    if (is_over_ || is_to_start_anew_)
+        return is_over_;
+    return term_ > stranded.term ||
            (!stranded.led &&
             (newest_ > stranded.generation || (ended_ && *ended_ >= stranded.generation)));
 }

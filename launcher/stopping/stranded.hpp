@@ -39,11 +39,12 @@ public:
     void read(std::string_view line);
     /// The job has ended, or a head has done more of it than who is left so can know of: it has
     /// ended the generation, or begun another. Where the last that wrote was this agent, it has
-    /// not.
+    /// not. An end that asks for a start anew (exit code 75) is nobody's going on: who wrote it may
+    /// have found no majority for it, or have died before it asked.
     bool has_gone_on(const Stranded& stranded) const;
 
 private:
-    bool is_over_ = false;
+    bool is_over_ = false, is_to_start_anew_ = false;
     int term_ = 0;
     int newest_ = -1;           ///< generation
     std::optional<int> ended_;  ///< generation

@@ -389,10 +389,27 @@ TEST_CASE("what a job's heads have written says whether others go on with it") {
     CHECK(goes_on(first, {start, begin, end, other, next}));
     CHECK_FALSE(goes_on(later, {start, other, ours, end, next}));
     CHECK(goes_on(first, {start, begin, over}));
+    // A head has ended it to have it started anew, and that is not done yet.
+    const std::string anew = line(0, "job_ended", R"(,"exit_code":75,"outcome":"failed")");
+    CHECK_FALSE(goes_on(first, {start, begin, end, anew}));
+    CHECK_FALSE(goes_on(member, {start, begin, other, end, anew}));
+    CHECK(goes_on(member, {start, begin, other, end, anew, ours}));
+    CHECK(goes_on(member, {start, begin, other, end, anew, line(1, "generation_started")}));
+    CHECK(goes_on(first, {start, begin, line(0, "job_ended", R"(,"exit_code":68,"outcome":"")")}));
     // An earlier start of the job, and what a rank has said.
     CHECK_FALSE(goes_on(member, {start, begin, other, end, over, start, begin}));
     CHECK_FALSE(goes_on(
         member, {start, begin, line(0, "message", R"(,"text":"\"event\":\"job_ended\"")")}));
+}
+
+TEST_CASE("where slurmd of a node is heard") {
+    const std::string answer =
+        "NodeName=node1 Arch=x86_64 NodeAddr=10.0.0.1 NodeHostName=node1 Version=22.05.8\n"
+        "NodeName=node2 NodeAddr=n2.example NodeHostName=node2 Port=7001\n";
+    CHECK(slurm_daemons(answer, "SlurmdPort              = 6818\n") ==
+          std::vector<SlurmDaemon>{{"node1", "10.0.0.1", 6818}, {"node2", "n2.example", 7001}});
+    CHECK(slurm_daemons("", "").empty());
+    CHECK(slurm_daemons("NodeName=a NodeAddr=b", "SlurmdPort = 6818-6820").at(0).port == 0);
 }
 
 TEST_CASE("how long Slurm may take to notice that a node is gone") {

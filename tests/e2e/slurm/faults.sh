@@ -231,6 +231,29 @@ END
         eventually "the return of $node" login srun -w "$node" true
     done
 }
+# The head's node, where the batch script is, loses its power; before its successor begins a generation another agent is gone: it ends the
+# job to have it started anew, and two of four are no majority for that.
+test_requeues_an_end_without_a_majority() {
+    [ -n "${AUTOLAUNCH_SLOW_TESTS:-}" ] || { echo "   not run: it takes 45 s; AUTOLAUNCH_SLOW_TESTS=1 runs it" && return; }
+    spec 2 "$misbehave" checkpoint:7,hang
+    echo 'slurm_config: {requeue: true}' >>train.yaml
+    submit -N4 --requeue <<'END'
+#SBATCH --no-kill
+srun --no-kill --wait=0 autolaunch --nnodes 3:4 --log-dir run -c train.yaml rendezvous.lost_after=3s restart.grace_period=1s
+END
+    eventually "checkpoints of all ranks" eval '[ "$(events checkpoint | grep -c /checkpoints/7)" = 8 ]'
+    "$cluster" kill node1
+    eventually "another head" grep -q '"event":"head_changed"' run/events.jsonl
+    eventually "where it is" eval '! grep -q "\"node1\"" run/head.json'
+    sleep 3.5 # of the 5.5 s that it waits for node1's ranks; it holds events back once it has heard of no majority for lost_after
+    kill_on "$(sed -n 's/.*"hostname": *"\(node.\)".*/\1/p' run/head.json | sed 's/node[34]/node2/; t; s/node2/node4/')" KILL autolaunch
+    login scontrol update nodename=node1 state=down reason=test
+    eventually "the requeue" eval '[ "$(job_field "$job" Restarts)" = 1 ]'
+    grep -q '"event":"job_ended","exit_code":75' run/events.jsonl || echo "  not as meant: it had not ended the job when it lost its majority"
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+    reboot node1
+}
 gpt_spec() { # RANKS_PER_NODE [NODES]
     cat <<END
 trainer: {command: [gpt], config: {device: cpu, sample_bytes: 0}}
