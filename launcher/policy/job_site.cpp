@@ -7,12 +7,52 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 
 namespace {
 constexpr auto kSlurmTime = std::chrono::seconds(5);
+// A directory that is slow answers in it; one that is gone keeps no start for minutes.
+constexpr auto kGroupsTime = std::chrono::seconds(30);
+
+[[noreturn]] void refuse_without_answer(const SiteSettings& settings, const std::string& what) {
+    throw ExitError(
+        exit_code::kUnavailable, ErrorCode::system,
+        "whether the roles of " + std::string(kSiteFile) + " allow this is not known: " + what,
+        "try again when `getent group` knows the groups of the roles; else ask " +
+            (settings.contact.empty() ? "the administrator of this cluster" : settings.contact));
 }
+
+UserAndGroups ask_for_roles(const SiteSettings& settings) {
+    std::vector<std::string> names;
+    for (const SiteRole& role : settings.roles)
+        names.push_back(role.name);
+    auto asked = ask_in_time(std::move(names), kGroupsTime);
+    if (!asked)
+        refuse_without_answer(settings,
+                              "the system's database of users and groups gave no answer in 30 s");
+    return std::move(*asked);
+}
+
+// Groups that could not be read can only have made a no of a yes: a role limits nobody else.
+PolicyVerdict require_answers(PolicyVerdict verdict, const SiteSettings& settings,
+                              const UserAndGroups& asked) {
+    if (verdict.allowed)
+        return verdict;
+    if (!asked.user.answered)
+        refuse_without_answer(
+            settings, "the system's database of users did not answer for " + asked.user.name);
+    for (const SiteRole& role : settings.roles)
+        if (asked.groups.at(role.name) == GroupAnswer::no_answer)
+            refuse_without_answer(settings, "the system's database of groups did not answer for " +
+                                                role.name + ", a role (" + place_of(role.at) + ")");
+    return verdict;
+}
+
+}  // namespace
 
 JobSite JobSite::read(const Value& of_job, std::vector<SpecError>& errors) {
     JobSite both;
@@ -54,7 +94,11 @@ std::shared_ptr<SiteRecord> JobSite::record(Slurm slurm, std::size_t recipients)
 PolicyVerdict JobSite::judge(const JobClaim& claim) const {
     if (!has_roles())
         return {};
-    return judge_claim(settings_, read_job_user(), claim, group_exists);
+    const UserAndGroups asked = ask_for_roles(settings_);
+    const auto exists = [&](const std::string& name) {
+        return asked.groups.at(name) != GroupAnswer::none;
+    };
+    return require_answers(judge_claim(settings_, asked.user, claim, exists), settings_, asked);
 }
 
 void keep_verdict(const PolicyVerdict& verdict, SiteRecord& record) {
@@ -71,8 +115,10 @@ void require_allowed(const PolicyVerdict& verdict) {
 
 void require_action(const std::string& action) {
     const auto site = read_site_file();
-    if (site && site->has_roles())
-        require_allowed(judge_action(*site, read_job_user(), action));
+    if (!site || !site->has_roles())
+        return;
+    const UserAndGroups asked = ask_for_roles(*site);
+    require_allowed(require_answers(judge_action(*site, asked.user, action), *site, asked));
 }
 
 }  // namespace autolaunch::launcher

@@ -24,7 +24,9 @@ public:
 /// of the job is known.
 ///
 /// Owner: the command line. Threads: its owner's. Blocks: read() as the disk does; record() 5 s at
-/// most, where Slurm is asked; judge() as the system's databases of users do.
+/// most, where Slurm is asked; judge() 30 s
+/// at most, and throws ExitError(69) where the databases of users do not answer and a no would come
+/// of it.
 class JobSite {
 public:
     enum class Slurm { ask, leave };

@@ -10,7 +10,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <optional>
+#include <thread>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -18,31 +21,41 @@ namespace {
 
 constexpr std::size_t kFirstBuffer = 4096, kLargestBuffer = std::size_t{16} << 20;
 
-// `ask` is one of the _r functions: ERANGE asks for more room. False: there is none, or no answer.
+// `ask` is one of the _r functions: ERANGE asks for more room. What is not found is no error of
+// glibc's, but a directory that does not answer is one.
 template <class Record>
-bool ask_database(auto ask, Record& record, std::vector<char>& buffer) {
-    for (buffer.resize(kFirstBuffer); buffer.size() <= kLargestBuffer;
-         buffer.resize(buffer.size() * 2)) {
+GroupAnswer ask_database(auto ask, Record& record, std::vector<char>& buffer) {
+    for (buffer.resize(kFirstBuffer); buffer.size() <= kLargestBuffer;) {
         Record* found = nullptr;
         const int error = ask(&record, buffer.data(), buffer.size(), &found);
         if (error == EINTR)
             continue;
-        if (error != ERANGE)
-            return error == 0 && found != nullptr;
+        if (error == ERANGE) {
+            buffer.resize(buffer.size() * 2);
+            continue;
+        }
+        if (error != 0)
+            return GroupAnswer::no_answer;
+        return found != nullptr ? GroupAnswer::exists : GroupAnswer::none;
     }
-    return false;
+    return GroupAnswer::no_answer;
 }
 
 std::string group_name(gid_t gid) {
     struct group record {};
     std::vector<char> buffer;
     const auto ask = [gid](auto... rest) { return ::getgrgid_r(gid, rest...); };
-    return ask_database(ask, record, buffer) ? std::string(record.gr_name) : std::to_string(gid);
+    return ask_database(ask, record, buffer) == GroupAnswer::exists ? std::string(record.gr_name)
+                                                                    : std::to_string(gid);
+}
+
+GroupAnswer ask_group(const std::string& name, struct group& record, std::vector<char>& buffer) {
+    const auto ask = [&name](auto... rest) { return ::getgrnam_r(name.c_str(), rest...); };
+    return ask_database(ask, record, buffer);
 }
 
 bool find_group(const std::string& name, struct group& record, std::vector<char>& buffer) {
-    const auto ask = [&name](auto... rest) { return ::getgrnam_r(name.c_str(), rest...); };
-    return ask_database(ask, record, buffer);
+    return ask_group(name, record, buffer) == GroupAnswer::exists;
 }
 
 std::vector<gid_t> groups_of(const char* name, gid_t primary) {
@@ -78,7 +91,9 @@ JobUser read_job_user() {
     struct passwd record {};
     std::vector<char> buffer;
     const auto ask = [&user](auto... rest) { return ::getpwuid_r(user.uid, rest...); };
-    user.known = ask_database(ask, record, buffer);
+    const GroupAnswer answer = ask_database(ask, record, buffer);
+    user.known = answer == GroupAnswer::exists;
+    user.answered = answer != GroupAnswer::no_answer;
     user.name = user.known ? std::string(record.pw_name) : "user " + std::to_string(user.uid);
     for (const gid_t gid :
          user.known ? groups_of(record.pw_name, record.pw_gid) : groups_of_process()) {
@@ -103,6 +118,27 @@ std::optional<gid_t> group_number(const std::string& name) {
 bool process_has_group(gid_t group) {
     const std::vector<gid_t> groups = groups_of_process();
     return group == ::getegid() || std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+GroupAnswer look_up_group(const std::string& name) {
+    struct group record {};
+    std::vector<char> buffer;
+    return ask_group(name, record, buffer);
+}
+
+std::optional<UserAndGroups> ask_in_time(std::vector<std::string> groups,
+                                         std::chrono::milliseconds time) {
+    std::promise<UserAndGroups> promise;
+    auto answer = promise.get_future();
+    std::thread([names = std::move(groups), promise = std::move(promise)]() mutable {
+        UserAndGroups asked{read_job_user(), {}};
+        for (const std::string& name : names)
+            asked.groups[name] = look_up_group(name);
+        promise.set_value(std::move(asked));
+    }).detach();
+    if (answer.wait_for(time) != std::future_status::ready)
+        return std::nullopt;
+    return answer.get();
 }
 
 bool group_exists(const std::string& name) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,12 +15,28 @@ struct JobUser {
     std::string name;                 ///< "user 1001" where no database knows him
     std::vector<std::string> groups;  ///< the primary one first; a number where one has no name
     bool known = true;
+    bool answered = true;  ///< false: a database that was asked for the user did not answer
     bool is_root() const { return uid == 0; }
 };
 
 /// The real user of this process, with getgrouplist(3): all his groups, not those that this process
 /// happens to run with. Blocks as the databases do.
 JobUser read_job_user();
+
+/// What a database of users says of a group. getgrouplist(3) leaves out the groups of a directory
+/// that does not answer, and says nothing: this can tell.
+enum class GroupAnswer { exists, none, no_answer };
+GroupAnswer look_up_group(const std::string& name);
+
+/// A user, and of each group whether it exists.
+struct UserAndGroups {
+    JobUser user;
+    std::map<std::string, GroupAnswer> groups;
+};
+/// Both, or nothing where that takes longer: what stands behind nsswitch has deadlines of minutes,
+/// or none. A thread stays with the question then, for the process has nothing left but to end.
+std::optional<UserAndGroups> ask_in_time(std::vector<std::string> groups,
+                                         std::chrono::milliseconds time);
 
 bool group_exists(const std::string& name);
 /// Of a name or a number; nothing: there is none.

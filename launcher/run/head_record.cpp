@@ -1,7 +1,6 @@
 #include "run/head_record.hpp"
 
 #include "base/file_system.hpp"
-#include "base/json_nesting.hpp"
 #include "base/owned_folder.hpp"
 #include "base/read_at_most.hpp"
 #include "control/job_identity.hpp"
@@ -12,11 +11,8 @@
 
 #include <autolaunch/error.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <unistd.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,11 +23,8 @@ namespace autolaunch::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr std::size_t kLargestRecord = std::size_t{64} << 10;
-constexpr int kVersion = 1, kDeepest = 4;
-constexpr std::uint64_t kLongestMs = std::uint64_t{1} << 40;
 constexpr char kDoor[] = "door";
 
 // It says where a secret is proved, and with which file: nobody else's. Root may ask any job.
@@ -50,34 +43,7 @@ std::string read_own(const fs::path& file) {
     }
 }
 
-HeadRecord parse(const fs::path& file) {
-    const std::string text = read_own(file);
-    const Json json =
-        nests_at_most(text, kDeepest) ? Json::parse(text, nullptr, false) : Json::object();
-    if (json.is_discarded() || !json.is_object() || json.empty())
-        throw Error(ErrorCode::corrupt, file.string() + " is damaged");
-    try {
-        if (json.at("version").get<int>() != kVersion)
-            throw Error(ErrorCode::mismatch,
-                        file.string() + " is of another version of autolaunch");
-        HeadRecord record;
-        json.at("run_id").get_to(record.run_id);
-        json.at("hostname").get_to(record.hostname);
-        json.at("door").get_to(record.door);
-        json.at("identity").get_to(record.identity);
-        json.at("hosts").get_to(record.hosts);
-        json.at("ports").get_to(record.ports);
-        json.at("shared_directory").get_to(record.shared_directory);
-        json.at("secret_file").get_to(record.secret_file);
-        const Json& lost_after = json.at("lost_after_ms");
-        if (!lost_after.is_number_unsigned() || lost_after.get<std::uint64_t>() > kLongestMs)
-            throw Error(ErrorCode::corrupt, file.string() + " is damaged: lost_after_ms");
-        record.lost_after = std::chrono::milliseconds(lost_after.get<std::int64_t>());
-        return record;
-    } catch (const Json::exception& error) {
-        throw Error(ErrorCode::corrupt, file.string() + " is damaged: " + error.what());
-    }
-}
+HeadRecord parse(const fs::path& file) { return parse_head_record(read_own(file), file.string()); }
 
 // Where many look for a job by its id, another user's folder is none that is meant.
 std::optional<HeadRecord> parse_if_ours(const fs::path& file) {
@@ -100,26 +66,23 @@ std::string door_of(const fs::path& sockets) { return (sockets / kDoor).string()
 
 std::string head_record(const Joined& joined, const JobSpec& spec, const LaunchPlan& plan,
                         const fs::path& sockets) {
-    Json hosts = Json::array();
+    HeadRecord record;
+    record.run_id = plan.run_id;
+    record.hostname = plan.hostname;
+    record.door = door_of(sockets);
+    record.identity = joined.identity;
     for (const std::string& host :
          {joined.summary.head_address,
           joined.roster.nodes.at(static_cast<std::size_t>(joined.member->head_node())).name,
           plan.hostname})
         if (!host.empty())
-            hosts.push_back(host);
-    return Json{{"version", kVersion},
-                {"run_id", plan.run_id},
-                {"hostname", plan.hostname},
-                {"door", door_of(sockets)},
-                {"identity", joined.identity},
-                {"hosts", hosts},
-                {"ports", joined.door ? std::vector<std::uint16_t>{joined.door->port()}
-                                      : std::vector<std::uint16_t>{}},
-                {"shared_directory", shared_directory_of(spec)},
-                {"secret_file", spec.rendezvous.secret_file},
-                {"lost_after_ms", spec.rendezvous.lost_after.count()}}
-               .dump(2) +
-           '\n';
+            record.hosts.push_back(host);
+    if (joined.door)
+        record.ports = {joined.door->port()};
+    record.shared_directory = shared_directory_of(spec);
+    record.secret_file = spec.rendezvous.secret_file;
+    record.lost_after = spec.rendezvous.lost_after;
+    return to_json(record);
 }
 
 std::vector<HostName> hosts_of_head(const JobSpec& spec, const std::string& identity) {

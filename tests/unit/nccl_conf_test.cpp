@@ -1,5 +1,7 @@
 // nccl.conf as NCCL reads it.
 
+#include "../fuzz/nccl_conf_check.hpp"
+#include "fuzz_seeds.hpp"
 #include "nccl_env/nccl_conf.hpp"
 
 #include <doctest/doctest.h>
@@ -92,4 +94,12 @@ TEST_CASE("files in NCCL's order") {
     CHECK(missing.settings[0].value == "WARN");
     CHECK(missing.warnings.size() >= 1);
     CHECK(read_nccl_conf({}, {"", "", "/no/such"}).warnings.empty());
+}
+
+TEST_CASE("lines of nccl.conf are settings or warnings, with any bit flipped") {
+    std::size_t settings = 0;
+    CHECK(autolaunch::check_seeds("nccl_conf", [&](const std::string& bytes) {
+              settings += autolaunch::launcher::check_nccl_conf_bytes(bytes);
+          }) >= 1);
+    CHECK(settings >= 1);
 }

@@ -1,6 +1,8 @@
 // What the fuzzer of run directories' files checks holds for its seeds, in every build.
 
+#include "../fuzz/head_record_check.hpp"
 #include "../fuzz/run_record_check.hpp"
+#include "../fuzz/succession_word_check.hpp"
 #include "fuzz_seeds.hpp"
 
 #include <doctest/doctest.h>
@@ -16,4 +18,29 @@ TEST_CASE("events and histories of restarts are read or none, with any bit flipp
               most = std::max(most, launcher::check_run_bytes(bytes));
           }) >= 2);
     CHECK(most >= 2);
+}
+
+TEST_CASE("a head.json is a record or refused, with any bit flipped, and its ports are ports") {
+    std::size_t records = 0;
+    CHECK(check_seeds("head_record", [&](const std::string& bytes) {
+              records += launcher::check_head_bytes(bytes) ? 1 : 0;
+          }) >= 2);
+    CHECK(records >= 1);
+    launcher::HeadRecord record;
+    record.ports = {20001};
+    const std::string text = launcher::to_json(record);
+    for (const char* port : {"70000", "-1", "1.5", "\"1\"", "null"}) {
+        std::string wrong = text;
+        wrong.replace(wrong.find("20001"), 5, port);
+        CHECK(launcher::check_head_bytes(text));
+        CHECK_FALSE(launcher::check_head_bytes(wrong));
+    }
+}
+
+TEST_CASE("a word on who is head is read or refused, with any bit flipped") {
+    std::size_t words = 0;
+    CHECK(check_seeds("succession_word", [&](const std::string& bytes) {
+              words += launcher::check_succession_bytes(bytes) ? 1 : 0;
+          }) >= 8);
+    CHECK(words >= 8);
 }

@@ -330,7 +330,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/remains/job_record.cpp", "nests_at_most"},
     {"launcher/remains/other_users.cpp", "nests_at_most"},
     {"launcher/restart_policy/restart_history.cpp", "nests_at_most"},
-    {"launcher/run/head_record.cpp", "nests_at_most"},
+    {"launcher/control/head_record_text.cpp", "nests_at_most"},
     {"launcher/report/ledger_entry.cpp", "nests_at_most"},
     {"launcher/report/screen.cpp", "our own text"},
     {"launcher/run_report/record_builder.cpp", "nests_at_most"},

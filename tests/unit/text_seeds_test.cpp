@@ -1,6 +1,10 @@
 // What fuzzers of texts from outside check holds for their seeds, in every build.
 
 #include "../fuzz/audit_line_check.hpp"
+#include "../fuzz/identity_token_check.hpp"
+#include "../fuzz/klist_check.hpp"
+#include "../fuzz/s3_answer_check.hpp"
+#include "../fuzz/site_yaml_check.hpp"
 #include "../fuzz/slurm_answer_check.hpp"
 #include "../fuzz/spec_yaml_check.hpp"
 #include "../fuzz/vault_answer_check.hpp"
@@ -45,4 +49,36 @@ TEST_CASE("a spec's text is a value or errors with their places, with any bit fl
               values += launcher::check_yaml_bytes(bytes) ? 1 : 0;
           }) >= 3);
     CHECK(values >= 2);
+}
+
+TEST_CASE("an administrator's file is settings or errors with their places, with any bit flipped") {
+    std::size_t settings = 0;
+    CHECK(check_seeds("site_yaml", [&](const std::string& bytes) {
+              settings += launcher::check_site_bytes(bytes);
+          }) >= 2);
+    CHECK(settings >= 2);
+}
+
+TEST_CASE("what klist prints is a ticket or a reason, with any bit flipped") {
+    std::size_t tickets = 0;
+    CHECK(check_seeds("klist", [&](const std::string& bytes) {
+              tickets += launcher::check_klist_bytes(bytes) ? 1 : 0;
+          }) >= 2);
+    CHECK(tickets >= 1);
+}
+
+TEST_CASE("what a bucket's server answers is read or refused, with any bit flipped") {
+    std::size_t found = 0;
+    CHECK(check_seeds("s3_answer", [&](const std::string& bytes) {
+              found += s3::check_s3_bytes(bytes);
+          }) >= 3);
+    CHECK(found >= 3);
+}
+
+TEST_CASE("what an issuer answers is read or refused, with any bit flipped") {
+    std::size_t taken = 0;
+    CHECK(check_seeds("identity_token", [&](const std::string& bytes) {
+              taken += launcher::oidc::check_issuer_bytes(bytes);
+          }) >= 5);
+    CHECK(taken >= 4);
 }
