@@ -157,11 +157,18 @@ AuditOutcome verify_trails(const std::vector<fs::path>& files, const AuditReques
     Json json = Json::array();
     for (const fs::path& file : files) {
         TrailVerdict verdict = verify_files(file);
-        const AnchoredHeads heads =
-            read_anchors(verdict.chain, settings, environment, verdict.anchors);
-        compare_with_anchors(verdict, heads);
+        const Anchors anchors = read_anchors(verdict.chain, settings, environment);
+        verdict.anchors = anchors.told;
+        compare_with_anchors(verdict, anchors.heads);
+        if (anchors.in_vain)
+            verdict.remarks.push_back(
+                settings.anchor +
+                " is to prove it, and has nothing of it that can be seen "
+                "from here: it is not known to be the trail that was written");
         if (!verdict.whole())
             outcome.exit_code = exit_code::kFindings;
+        else if (anchors.in_vain && outcome.exit_code == 0)
+            outcome.exit_code = exit_code::kUnavailable;
         outcome.text += verdict_text(verdict);
         json.push_back(verdict_json(verdict));
     }

@@ -44,6 +44,33 @@ std::size_t read_journal(const std::string& chain, AnchoredHeads& heads) {
     return found;
 }
 
+void read_bucket(const std::string& chain, const std::string& url, const Environment& environment,
+                 Anchors& anchors) {
+    anchors.in_vain = true;
+    try {
+        S3Anchor bucket(url, environment);
+        const auto anchored = bucket.heads_of(chain);
+        std::size_t locked = 0;
+        for (const S3Anchor::Anchored& one : anchored) {
+            anchors.heads.emplace(
+                one.head.seq,
+                AnchoredHead{one.head.digest, bucket.describe(), {}, one.locked_until});
+            locked += one.locked_until.empty() ? 0 : 1;
+        }
+        anchors.in_vain = anchored.empty();
+        anchors.told.push_back(
+            fmt::format("{} has {} heads of it{}", bucket.describe(), anchored.size(),
+                        anchored.empty() ? ""
+                        : locked == anchored.size()
+                            ? ", all locked until " + anchored.back().locked_until
+                            : fmt::format(", {} of them locked: who has the bucket's key "
+                                          "can delete the others",
+                                          locked)));
+    } catch (const Error& error) {
+        anchors.told.push_back(url + " does not answer: " + error.what());
+    }
+}
+
 }  // namespace
 
 bool read_journal_entry(const std::string& line, std::uint64_t& seq, AnchoredHead& head) {
@@ -62,39 +89,23 @@ bool read_journal_entry(const std::string& line, std::uint64_t& seq, AnchoredHea
     return true;
 }
 
-AnchoredHeads read_anchors(const std::string& chain, const AuditSettings& settings,
-                           const Environment& environment, std::vector<std::string>& told) {
-    AnchoredHeads heads;
-    if (chain.empty())
-        return heads;
-    const std::size_t found = read_journal(chain, heads);
-    told.push_back(found > 0
-                       ? fmt::format("journald has {} lines of it", found)
-                       : "journald shows no line of it: there is none, or it shows it to root "
-                         "and the group systemd-journal alone");
-    if (settings.anchor.empty() || settings.anchor == kJournalName)
-        return heads;
-    try {
-        S3Anchor bucket(settings.anchor, environment);
-        const auto anchored = bucket.heads_of(chain);
-        std::size_t locked = 0;
-        for (const S3Anchor::Anchored& one : anchored) {
-            heads.emplace(one.head.seq,
-                          AnchoredHead{one.head.digest, bucket.describe(), {}, one.locked_until});
-            locked += one.locked_until.empty() ? 0 : 1;
-        }
-        told.push_back(
-            fmt::format("{} has {} heads of it{}", bucket.describe(), anchored.size(),
-                        anchored.empty() ? ""
-                        : locked == anchored.size()
-                            ? ", all locked until " + anchored.back().locked_until
-                            : fmt::format(", {} of them locked: who has the bucket's key "
-                                          "can delete the others",
-                                          locked)));
-    } catch (const Error& error) {
-        told.push_back(settings.anchor + " does not answer: " + error.what());
+Anchors read_anchors(const std::string& chain, const AuditSettings& settings,
+                     const Environment& environment) {
+    Anchors anchors;
+    if (chain.empty()) {
+        anchors.in_vain = !settings.anchor.empty();
+        return anchors;
     }
-    return heads;
+    const std::size_t found = read_journal(chain, anchors.heads);
+    anchors.told.push_back(
+        found > 0 ? fmt::format("journald has {} lines of it", found)
+                  : "journald shows no line of it: there is none, or it shows it to root "
+                    "and the group systemd-journal alone");
+    if (settings.anchor == kJournalName)
+        anchors.in_vain = found == 0;
+    else if (!settings.anchor.empty())
+        read_bucket(chain, settings.anchor, environment, anchors);
+    return anchors;
 }
 
 }  // namespace autolaunch::launcher

@@ -84,6 +84,15 @@ void record(AuditTrail& trail, const CheckpointPublished& checkpoint) {
                  {{"step", checkpoint.step}, {"path", checkpoint.path}, {"rank", checkpoint.rank}});
 }
 
+void record(AuditTrail& trail, const CheckpointLoaded& checkpoint) {
+    trail.record(audit_kind::kRead,
+                 {{"step", checkpoint.step}, {"path", checkpoint.path}, {"rank", checkpoint.rank}});
+}
+
+void record(AuditTrail& trail, const CheckpointDeleted& checkpoint) {
+    trail.record(audit_kind::kDeleted, {{"path", checkpoint.path}, {"rank", checkpoint.rank}});
+}
+
 void record(AuditTrail& trail, const JobAsked& asked) {
     Json json = {{"what", asked.what}, {"who", asked.who}};
     set_if_any(json, "node", asked.node);

@@ -187,7 +187,9 @@ Words words_of(Command command) {
                 "WORD] [--since TIME] [--json]",
                 "Without a path: your own trail of this node; for root, all users' in the folder "
                 "of "
-                "audit.directory.\nverify exits with 0 when all are whole, 1 when one is not, 66 "
+                "audit.directory.\nverify exits with 0 when all are whole, 1 when one is not, 69 "
+                "when the "
+                "named anchor has nothing of one, 66 "
                 "where there is none. That a trail is whole\nproves nothing against its owner "
                 "where "
                 "nobody else keeps its heads; verify says so.\n\n"

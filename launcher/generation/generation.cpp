@@ -247,6 +247,11 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
                                               .path = saved->path,
                                               .stall_seconds = saved->stall_seconds,
                                               .save_seconds = saved->save_seconds});
+    } else if (const auto* loaded = std::get_if<session::CheckpointLoaded>(&message)) {
+        callbacks_.report(
+            CheckpointLoaded{.rank = peer.rank, .step = loaded->step, .path = loaded->path});
+    } else if (const auto* deleted = std::get_if<session::CheckpointDeleted>(&message)) {
+        callbacks_.report(CheckpointDeleted{.rank = peer.rank, .path = deleted->path});
     } else if (const auto* text = std::get_if<session::Message>(&message)) {
         callbacks_.report(MessageReported{.rank = peer.rank, .text = text->text});
     } else if (const auto* resume = std::get_if<session::CannotResume>(&message)) {

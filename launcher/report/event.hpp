@@ -74,6 +74,16 @@ struct CheckpointPublished {
     double stall_seconds = 0;
     std::optional<double> save_seconds = {};  ///< from its begin until it was published
 };
+/// The job's ranks have read its state.
+struct CheckpointLoaded {
+    int rank = 0;
+    std::int64_t step = 0;
+    std::string path;
+};
+struct CheckpointDeleted {
+    int rank = 0;
+    std::string path;
+};
 struct MessageReported {
     int rank = 0;
     std::string text;
@@ -268,12 +278,13 @@ struct Event {
     std::chrono::system_clock::time_point at;
     int generation = 0;
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
-                 StepReported, CheckpointPublished, MessageReported, StopRequested, RankSignalled,
-                 RankExited, StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded,
-                 NodeLost, WorldChanged, NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged,
-                 SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady,
-                 WarningRaised, FlightShown, StandstillNoticed, StandstillOver, StacksShown,
-                 JobHung, StragglersSeen, JobEnded>
+                 StepReported, CheckpointPublished, CheckpointLoaded, CheckpointDeleted,
+                 MessageReported, StopRequested, RankSignalled, RankExited, StopExplained,
+                 StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost, WorldChanged,
+                 NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged, SpawnFailed,
+                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady, WarningRaised,
+                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobHung,
+                 StragglersSeen, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

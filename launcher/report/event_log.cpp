@@ -121,6 +121,12 @@ std::pair<const char*, Json> describe(const CheckpointPublished& e) {
     set_if_known(json, "save_seconds", e.save_seconds);
     return {"checkpoint", json};
 }
+std::pair<const char*, Json> describe(const CheckpointLoaded& e) {
+    return {"checkpoint_loaded", {{"rank", e.rank}, {"step", e.step}, {"path", e.path}}};
+}
+std::pair<const char*, Json> describe(const CheckpointDeleted& e) {
+    return {"checkpoint_deleted", {{"rank", e.rank}, {"path", e.path}}};
+}
 std::pair<const char*, Json> describe(const MessageReported& e) {
     return {"message", {{"rank", e.rank}, {"text", e.text}}};
 }

@@ -80,6 +80,36 @@ says 0 "tensors" amy "$AUTOLAUNCH" ckpt export "$work/runs/saved" "$work/runs/ou
 [ "$(events_of "$(trail_of 2001)" | awk '{ print $(NF - 1), $NF }')" = "checkpoint_read checkpoint_exported" ] || failed "no export in the trail"
 says 0 'to="'"$work"'/runs/out.safetensors"' "$AUTOLAUNCH" audit show --kind checkpoint_exported
 
+# ---- what ranks say that they did ------------------------------------------------------------------------------------
+# Two checkpoints are saved and one is kept, here and where they are drained to; the next job goes on from it.
+gpt=$AUTOLAUNCH_BINARY_DIR/examples/gpt/gpt
+if [ -x "$gpt" ]; then
+    for i in $(seq 60); do echo "line $((i % 7)): the quick brown fox jumps over the lazy dog"; done >text
+    cp "$gpt" programs/ && chmod 755 programs/gpt && chmod 644 text
+    training() { # MAX_STEPS
+        cat <<END
+trainer: {command: [$work/programs/gpt], config: {sample_bytes: 0}}
+resource_management: {ranks_per_node: 2}
+model: {layers: 1, heads: 1, width: 8, context: 8}
+dataloader: {path: $work/text, global_batch: 2}
+optimizer: {lr: 0.01, min_lr: 0.01}
+step_scheduler: {max_steps: $1, warmup_steps: 0, log_every: 1, checkpoint_every: 2}
+checkpoint: {checkpoint_dir: $work/runs/trained, keep: 1}
+END
+    }
+    export OMP_NUM_THREADS=1
+    training 4 >four.yaml && training 6 >six.yaml
+    says 0 done amy "$AUTOLAUNCH" -c "$work/four.yaml" --log-dir "$work/runs/train" --rdzv-id four
+    says 0 "resumed from step 4" amy "$AUTOLAUNCH" -c "$work/six.yaml" --log-dir "$work/runs/train" --rdzv-id six
+    kinds() { amy "$AUTOLAUNCH" audit show --job "$1" --json | python3 -c '
+import json, sys
+for line in map(json.loads, sys.stdin):
+    if line["event"].startswith("checkpoint"): print(line["event"][11:], line["detail"]["path"].rsplit("/", 1)[1])' | paste -sd, ; }
+    expect "what four's ranks did" "written step-00000002,written step-00000004,deleted step-00000002" "$(kinds four)"
+    expect "what six's ranks did" "read step-00000004,written step-00000006,deleted step-00000004" "$(kinds six)"
+    grep -q '"event":"checkpoint_loaded".*step-00000004' runs/train/events.jsonl || failed "nothing of it in events.jsonl"
+fi
+
 # ---- names that are no names ------------------------------------------------------------------------------------------
 odd=$work/runs/$'a b\n\e[31mc'
 says 0 done amy "$AUTOLAUNCH" -c job.yaml --log-dir "$odd" --rdzv-id $'x "y"'
@@ -155,6 +185,10 @@ cp kept "$trail" && chown 2001:2001 "$trail"
 ben python3 -c 'import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(("MESSAGE=x\n" + "MESSAGE_ID=6f1c0c2b5f4e4c56a1b0c3d0b7f8a9e1\nAUTOLAUNCH_AUDIT_CHAIN=%s\nAUTOLAUNCH_AUDIT_SEQ=99\nAUTOLAUNCH_AUDIT_SHA256=ab\n" % sys.argv[1]).encode(), "/run/systemd/journal/socket")' "$chain"
 eventually "ben's entry" has_entries 2002 1
 says 0 "user 2002 has given journald a head for number 99 of this trail, which is user 2001's: not counted" "$AUTOLAUNCH" audit verify "$trail"
+# An administrator who has named journald wants to know that it has nothing, by the exit code, too.
+site "audit: {enabled: true, directory: $log, anchor: journald}"
+says 0 "7 of 7 lines" "$AUTOLAUNCH" audit verify "$trail"
+says 69 "journald is to prove it, and has nothing of it that can be seen from here" "$AUTOLAUNCH" audit verify "$(trail_of 2002)"
 kill $journal && rm -f /run/systemd/journal/socket
 
 # ---- where it cannot be kept ------------------------------------------------------------------------------------------

@@ -118,6 +118,8 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(was_spare)["spare"] == true);
     CHECK_FALSE(parsed(RankStarted{}).contains("spare"));
     CHECK(parsed(CheckpointPublished{})["event"] == "checkpoint");
+    CHECK(parsed(CheckpointLoaded{})["event"] == "checkpoint_loaded");
+    CHECK(parsed(CheckpointDeleted{})["event"] == "checkpoint_deleted");
     CHECK(parsed(MessageReported{})["event"] == "message");
     CHECK(parsed(StopRequested{"SIGTERM"})["reason"] == "SIGTERM");
     CHECK_FALSE(parsed(StopRequested{"SIGTERM"}).contains("grace_seconds"));

@@ -16,6 +16,8 @@ __all__ = [
     "phase",
     "report_cannot_resume",
     "report_checkpoint",
+    "report_checkpoint_deleted",
+    "report_checkpoint_loaded",
     "report_message",
     "report_step",
     "stop_deadline",
@@ -388,6 +390,25 @@ def report_checkpoint(step, path, stall_seconds=0.0, save_seconds=None):
     if save_seconds is not None:
         fields["save_seconds"] = _number(save_seconds)
     _session.tell(fields, "path")
+
+
+def report_checkpoint_loaded(step, path):
+    """The job's ranks have read a checkpoint's state; one rank says it for all.
+
+    For the event log and the audit trail, which cannot see torch.load by themselves.
+    """
+    fields = {
+        "type": "checkpoint_loaded",
+        "step": _whole_number(step),
+        "path": _text(os.fspath(path)),
+    }
+    _session.tell(fields, "path", must=True)
+
+
+def report_checkpoint_deleted(path):
+    """One of the job's checkpoints is deleted."""
+    fields = {"type": "checkpoint_deleted", "path": _text(os.fspath(path))}
+    _session.tell(fields, "path", must=True)
 
 
 def report_message(text):

@@ -83,6 +83,11 @@ public:
     /// itself.
     void report_checkpoint(std::int64_t step, const std::filesystem::path& path,
                            double stall_seconds, std::optional<double> save_seconds = {});
+    /// The job's ranks have read the state of a checkpoint; one of the job's is deleted. For its
+    /// event log and its audit trail; one rank says it for all. The Checkpointer calls these by
+    /// itself.
+    void report_checkpoint_loaded(std::int64_t step, const std::filesystem::path& path);
+    void report_checkpoint_deleted(const std::filesystem::path& path);
     /// Free text for the job's event log.
     void report_message(const std::string& text);
     /// None of the checkpoints that are there can be used, for this reason, and a restart would

@@ -84,9 +84,10 @@ CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicato
       events_(std::move(events)),
       fence_(*storage_, options_.directory, std::move(identity)),
       keys_(options_.encryption),
-      place_(make_place({*storage_, world_, options_, keys_, fence_,
-                         [this](const std::string& text) { note(text); }, events_.pinned},
-                        std::move(leaders))),
+      place_(make_place(
+          {*storage_, world_, options_, keys_, fence_,
+           [this](const std::string& text) { note(text); }, events_.pinned, events_.deleted},
+          std::move(leaders))),
       recipients_(parse_recipients(options_.encryption)),
       saver_(*storage_, options_, recipients_) {
     if (options_.keep < 1)
@@ -301,7 +302,8 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
         storage_->create_directories(options_.directory);
         const bool is_taken_over = !fence_.was_taken();
         fence_.take();
-        for (const std::string& line : remove_leftovers(*storage_, options_.directory, fence_))
+        for (const std::string& line :
+             remove_leftovers(*storage_, options_.directory, fence_, events_.deleted))
             note(line);
         if (is_taken_over)  // nothing that they fenced is left
             remove_starts_but(*storage_, options_.directory, fence_.identity().run_id);

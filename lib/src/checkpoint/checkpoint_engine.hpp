@@ -35,6 +35,10 @@ struct CheckpointEvents {
         10'000};  ///< a note, while rank 0 writes beside the trainer
     /// The step that is being copied elsewhere, and must stay.
     std::function<std::optional<std::int64_t>()> pinned = {};
+    /// A checkpoint's state was read by all ranks.
+    std::function<void(std::int64_t step, const std::filesystem::path& path)> loaded = {};
+    /// One that counted is gone; on the leader of every node, as published.
+    std::function<void(const std::filesystem::path& path)> deleted = {};
 };
 
 /// Copies that are nearer than any file (memory/memory_copies.hpp): their newest of a step before
@@ -117,6 +121,7 @@ private:
     std::vector<int> neighbours() const;  // of each rank: whose files it verifies
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
+    void tell_loaded(const PublishedCheckpoint& checkpoint) const;
     WriteProgress with_notes(WriteProgress inner) const;
 
     std::shared_ptr<Storage> storage_;

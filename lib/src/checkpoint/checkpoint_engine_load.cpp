@@ -52,7 +52,13 @@ std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint
                             {.cast = options.cast, .allow_missing = options.allow_missing});
     });
     published->read(plan.parts);
+    tell_loaded(*published);
     return plan.missing;
+}
+
+void CheckpointEngine::tell_loaded(const PublishedCheckpoint& checkpoint) const {
+    if (world_.rank() == 0 && events_.loaded)
+        events_.loaded(checkpoint.manifest().step, checkpoint.path());
 }
 
 std::optional<CheckpointInfo> CheckpointEngine::latest(
@@ -146,6 +152,7 @@ std::vector<std::string> CheckpointEngine::load_opaque(const CheckpointInfo& che
         plan = plan_loading(published->manifest(), state);
     });
     published->read_alone(plan.parts);
+    tell_loaded(*published);
     for (std::string& value : values)
         value = broadcast_text(world_, value, 0);
     return values;

@@ -22,6 +22,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace autolaunch {
@@ -94,7 +95,13 @@ public:
                               drain->wake(step);
                       },
                   .note = [&job](const std::string& text) { job.report_message(text); },
-                  .pinned = [this] { return drain ? drain->progress().step : std::nullopt; }},
+                  .pinned = [this] { return drain ? drain->progress().step : std::nullopt; },
+                  .loaded = [this](std::int64_t step,
+                                   const std::filesystem::path& path) { tell_loaded(step, path); },
+                  .deleted =
+                      [&job](const std::filesystem::path& path) {
+                          job.report_checkpoint_deleted(path);
+                      }},
                  {job.info().run_id, job.info().generation}, leaders) {}
 
     // Of the directories that nodes have of their own; empty where all ranks see one.
@@ -131,7 +138,10 @@ public:
         return std::make_unique<Drain>(
             make_posix_storage(), std::move(tier), settings,
             DrainEvents{[this](const DrainedCheckpoint& checkpoint) { tell_drained(checkpoint); },
-                        [this](const std::string& text) { session.report_message(text); }});
+                        [this](const std::string& text) { session.report_message(text); },
+                        [this](const std::filesystem::path& path) {
+                            session.report_checkpoint_deleted(path);
+                        }});
     }
 
     // Nothing for those who do not lead. Collective: a checkpointer of the same place before may
@@ -161,6 +171,12 @@ public:
         std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)",
                       static_cast<double>(checkpoint.bytes) / 1e9, checkpoint.seconds);
         session.report_message("checkpoint: drained to " + checkpoint.path.string() + text);
+    }
+
+    // Once of each: an evaluation may read the same one again and again.
+    void tell_loaded(std::int64_t step, const std::filesystem::path& path) {
+        if (world.rank() == 0 && told_loaded.emplace(step, path).second)
+            session.report_checkpoint_loaded(step, path);
     }
 
     void remember_stall(std::int64_t step, double seconds) {
@@ -270,6 +286,7 @@ public:
     bool heeded_stop = false;
     bool said_cannot_resume = false;
     std::vector<int> leaders;
+    std::set<std::pair<std::int64_t, std::filesystem::path>> told_loaded;
     std::mutex stalls_mutex;
     std::map<std::int64_t, double> stalls;  // of steps that are not drained yet
     std::unique_ptr<Drain> drain;
@@ -329,8 +346,11 @@ std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) {
 std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint,
                                             const fsdp::State& state, const LoadOptions& options) {
     return impl_->resuming([&] {
-        return checkpoint.in_memory ? impl_->memory->load(checkpoint, state, options)
-                                    : impl_->engine.load(checkpoint, state, options);
+        if (!checkpoint.in_memory)
+            return impl_->engine.load(checkpoint, state, options);
+        auto missing = impl_->memory->load(checkpoint, state, options);
+        impl_->tell_loaded(checkpoint.step, checkpoint.path);
+        return missing;
     });
 }
 
@@ -341,7 +361,10 @@ std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state
         return impl_->engine.load_latest(
             state, options,
             {[&](std::int64_t before) { return memory.latest(before); },
-             [&](const CheckpointInfo& newest) { memory.load(newest, state, options); }});
+             [&](const CheckpointInfo& newest) {
+                 memory.load(newest, state, options);
+                 impl_->tell_loaded(newest.step, newest.path);
+             }});
     });
 }
 

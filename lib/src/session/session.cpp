@@ -469,7 +469,19 @@ void Session::report_step(const StepReport& report) {
 
 void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& path,
                                 double stall_seconds, std::optional<double> save_seconds) {
-    impl_->report(session::Checkpoint{step, path.string(), stall_seconds, save_seconds});
+    const session::Checkpoint saved{step, path.string(), stall_seconds, save_seconds};
+    if (save_seconds == 0.0)  // in memory, perhaps at every step
+        impl_->report(saved);
+    else
+        impl_->announce(saved);
+}
+
+void Session::report_checkpoint_loaded(std::int64_t step, const std::filesystem::path& path) {
+    impl_->announce(session::CheckpointLoaded{step, path.string()});
+}
+
+void Session::report_checkpoint_deleted(const std::filesystem::path& path) {
+    impl_->announce(session::CheckpointDeleted{path.string()});
 }
 
 void Session::report_message(const std::string& text) { impl_->report(session::Message{text}); }

@@ -71,6 +71,12 @@ json to_json(const Checkpoint& checkpoint) {
         line["save_seconds"] = from_number(*checkpoint.save_seconds);
     return line;
 }
+json to_json(const CheckpointLoaded& loaded) {
+    return {{"type", "checkpoint_loaded"}, {"step", loaded.step}, {"path", loaded.path}};
+}
+json to_json(const CheckpointDeleted& deleted) {
+    return {{"type", "checkpoint_deleted"}, {"path", deleted.path}};
+}
 json to_json(const Message& message) { return {{"type", "message"}, {"text", message.text}}; }
 json to_json(const Phase& phase) { return {{"type", "phase"}, {"name", phase.name}}; }
 json to_json(const HandlesStop&) { return {{"type", "handles_stop"}}; }
@@ -170,6 +176,12 @@ struct Formatter {
         return dump(to_json(message));
     }
     std::string operator()(const Checkpoint& message) const {
+        return dump_cut(to_json(message), "path");
+    }
+    std::string operator()(const CheckpointLoaded& message) const {
+        return dump_cut(to_json(message), "path");
+    }
+    std::string operator()(const CheckpointDeleted& message) const {
         return dump_cut(to_json(message), "path");
     }
     std::string operator()(const Message& message) const {
@@ -274,6 +286,11 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
                                   to_number(fields.at("stall_seconds")),
                                   optional_field<double>(fields, "save_seconds", to_number)};
             }
+            if (type == "checkpoint_loaded")
+                return CheckpointLoaded{to_integer(fields.at("step")),
+                                        fields.at("path").get<std::string>()};
+            if (type == "checkpoint_deleted")
+                return CheckpointDeleted{fields.at("path").get<std::string>()};
             if (type == "message")
                 return Message{fields.at("text").get<std::string>()};
             if (type == "phase")

@@ -43,6 +43,15 @@ struct Checkpoint {
     double stall_seconds = 0;
     std::optional<double> save_seconds = {};  ///< from its begin until it was published
 };
+/// The state of a checkpoint has been read by the job's ranks.
+struct CheckpointLoaded {
+    std::int64_t step = 0;
+    std::string path;
+};
+/// One that counted is gone: it is not kept any longer, or came too late.
+struct CheckpointDeleted {
+    std::string path;
+};
 struct Message {
     std::string text;
 };
@@ -97,9 +106,9 @@ struct Spare {
     std::string state;  ///< "waits", "is_rank" or "cannot"
     std::string cannot = {};
 };
-using RankMessage =
-    std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop, CannotResume, Recorder,
-                 MemoryAsked, Phase, PythonStacks, Rejoins, HasLeft, Spare>;
+using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
+                                 CannotResume, Recorder, MemoryAsked, Phase, PythonStacks, Rejoins,
+                                 HasLeft, Spare, CheckpointLoaded, CheckpointDeleted>;
 
 // The agent's messages.
 struct Stop {

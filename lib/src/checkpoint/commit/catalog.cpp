@@ -58,7 +58,7 @@ std::vector<Candidate> candidates_among(const std::vector<std::string>& names) {
 
 // Published late, they count for nobody. What one has replaced counts again without it.
 void remove_late(Storage& storage, const fs::path& directory, const WriterFence& fence,
-                 std::vector<std::string>& lines) {
+                 std::vector<std::string>& lines, const TellDeleted& tell) {
     const Listing listing = list_with_starts(storage, directory);
     const auto has = [&](const std::string& name) {
         return std::any_of(listing.candidates.begin(), listing.candidates.end(),
@@ -73,7 +73,7 @@ void remove_late(Storage& storage, const fs::path& directory, const WriterFence&
         const Look look = look_at(storage, directory, candidate, listing.starts);
         if (look.manifest || look.unusable.why != Unusable::late)
             continue;
-        remove_checkpoint(storage, directory, candidate.name);
+        remove_checkpoint(storage, directory, candidate.name, tell);
         lines.push_back("removed " + look.unusable.line());
     }
 }
@@ -209,9 +209,9 @@ bool remove_for_good(Storage& storage, const fs::path& path) {
 }
 
 std::vector<std::string> remove_leftovers(Storage& storage, const fs::path& directory,
-                                          const WriterFence& fence) {
+                                          const WriterFence& fence, const TellDeleted& tell) {
     std::vector<std::string> lines;
-    remove_late(storage, directory, fence, lines);
+    remove_late(storage, directory, fence, lines, tell);
     const auto names = storage.list(directory);
     const std::set<std::string> present(names.begin(), names.end());
     for (const std::string& name : names) {
@@ -222,7 +222,7 @@ std::vector<std::string> remove_leftovers(Storage& storage, const fs::path& dire
             continue;
         const Look look = look_at(storage, directory, {*step, name}, {});
         if (look.manifest || !is_unknown(look.unusable.why)) {
-            remove_checkpoint(storage, directory, name);
+            remove_checkpoint(storage, directory, name, tell);
             continue;
         }
         const std::string aside = without_suffix(name) + ".unread-" + random_hex(4);
@@ -233,18 +233,22 @@ std::vector<std::string> remove_leftovers(Storage& storage, const fs::path& dire
     return lines;
 }
 
-void remove_checkpoint(Storage& storage, const fs::path& directory, const std::string& name) {
+void remove_checkpoint(Storage& storage, const fs::path& directory, const std::string& name,
+                       const TellDeleted& tell) {
     fs::path doomed = directory / (name + kUnfinishedSuffix);
     if (!remove_for_good(storage, doomed))
         doomed = directory / (name + '.' + random_hex(4) + kUnfinishedSuffix);
     storage.rename(directory / name, doomed);
+    if (tell)  // from here on nobody finds it
+        tell(directory / name);
     remove_for_good(storage, doomed);
 }
 
 std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& directory,
                                            const CheckpointOptions& options,
                                            std::int64_t just_saved,
-                                           std::optional<std::int64_t> pinned) {
+                                           std::optional<std::int64_t> pinned,
+                                           const TellDeleted& tell) {
     std::vector<KeptCheckpoint> checkpoints;
     std::vector<UnusableCheckpoint> unknown;
     const Listing listing = list_with_starts(storage, directory);
@@ -262,7 +266,7 @@ std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& dir
     };
     for (const std::string& name : no_longer_kept(checkpoints, options, just_saved, look))
         if (!pinned || step_of(name) != pinned)
-            remove_checkpoint(storage, directory, name);
+            remove_checkpoint(storage, directory, name, tell);
     return unknown;
 }
 

@@ -84,6 +84,9 @@ Search search_newest(Storage& storage, const std::filesystem::path& directory,
 std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
                                           std::int64_t before, const AuthenticationKeys& keys = {});
 
+/// Told of each checkpoint that counted until it was deleted, once it is.
+using TellDeleted = std::function<void(const std::filesystem::path& checkpoint)>;
+
 /// As Storage::remove_all(); false when nothing is left but what somebody has open on NFS.
 bool remove_for_good(Storage& storage, const std::filesystem::path& path);
 
@@ -91,18 +94,19 @@ bool remove_for_good(Storage& storage, const std::filesystem::path& path);
 /// replacement is in place, and what was published late. One of those replaced that cannot be read
 /// gets another name instead. Lines for people.
 std::vector<std::string> remove_leftovers(Storage& storage, const std::filesystem::path& directory,
-                                          const WriterFence& fence);
+                                          const WriterFence& fence, const TellDeleted& tell = {});
 
 /// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never
 /// half deleted.
 void remove_checkpoint(Storage& storage, const std::filesystem::path& directory,
-                       const std::string& name);
+                       const std::string& name, const TellDeleted& tell = {});
 
 /// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`. Asks for no MAC:
 /// with a wrong key it would delete what is right. Returns what stays because it cannot be read.
 std::vector<UnusableCheckpoint> remove_old(Storage& storage, const std::filesystem::path& directory,
                                            const CheckpointOptions& options,
                                            std::int64_t just_saved,
-                                           std::optional<std::int64_t> pinned = {});
+                                           std::optional<std::int64_t> pinned = {},
+                                           const TellDeleted& tell = {});
 
 }  // namespace autolaunch

@@ -171,6 +171,8 @@ bool Drain::work() {
             break;
         far_->remove(checkpoint, Deadline::after(options_.copy_timeout));
         validated_.erase(checkpoint.name);
+        if (events_.deleted)
+            events_.deleted(far_->directory() / checkpoint.name);
     }
     return false;
 }

@@ -49,6 +49,8 @@ struct DrainEvents {
     std::function<void(const DrainedCheckpoint& checkpoint)> drained = {};
     std::function<void(const std::string& text)> note =
         {};  ///< a failure, and what is done about it
+    std::function<void(const std::filesystem::path& path)> deleted =
+        {};  ///< one that the far tier does not keep
 };
 
 struct DrainProgress {

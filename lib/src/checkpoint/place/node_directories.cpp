@@ -53,10 +53,15 @@ public:
             NodeSources far_only = sources_;
             far_only.held.files.clear();
             from(far_only);
+            sources_ = std::move(far_only);
         }
     }
 
     void read_alone(std::span<const ReadPart> parts) override { read(parts); }
+
+    fs::path path() const override {
+        return sources_.held.files.empty() ? sources_.far : sources_.here;
+    }
 
 private:
     NodeSources sources_;
@@ -267,7 +272,7 @@ void NodeDirectories::tidy(Communicator& world, std::int64_t step) {
         for (const std::string& name : going.names)
             if (std::binary_search(names.begin(), names.end(), name) &&
                 (!pinned || name != checkpoint_name(*pinned)))
-                remove_checkpoint(tools_.storage, directory, name);
+                remove_checkpoint(tools_.storage, directory, name, tools_.deleted);
         return going.unknown;
     });
 }

@@ -39,6 +39,8 @@ public:
         });
     }
 
+    fs::path path() const override { return path_; }
+
 private:
     // What is damaged here may be whole in the second place. On all ranks.
     void wherever_whole(const std::function<void(const fs::path& path)>& read_from) {
@@ -53,6 +55,7 @@ private:
                 throw;
             tell_second_try(tools_, copy, error);
             from(copy);
+            path_ = copy;
         }
     }
 
@@ -141,7 +144,7 @@ public:
             return;
         tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
             return remove_old(tools_.storage, tools_.options.directory, tools_.options, step,
-                              pinned);
+                              pinned, tools_.deleted);
         });
     }
 

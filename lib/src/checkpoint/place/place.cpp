@@ -98,8 +98,8 @@ void CheckpointPlace::tidy_directory(
     try {
         tools_.fence.require_held();
         tools_.storage.replace_link(tools_.options.directory / kLatestName, checkpoint_name(step));
-        for (const std::string& line :
-             remove_leftovers(tools_.storage, tools_.options.directory, tools_.fence))
+        for (const std::string& line : remove_leftovers(tools_.storage, tools_.options.directory,
+                                                        tools_.fence, tools_.deleted))
             tools_.note(line);
         const auto unknown = remove_others(tools_.pinned ? tools_.pinned() : std::nullopt);
         for (const UnusableCheckpoint& one : unknown)

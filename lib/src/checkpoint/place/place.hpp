@@ -54,6 +54,7 @@ struct PlaceTools {
     WriterFence& fence;
     std::function<void(const std::string& text)> note;  ///< rank 0 tells it
     std::function<std::optional<std::int64_t>()> pinned;
+    std::function<void(const std::filesystem::path& checkpoint)> deleted;  ///< who leads tells it
 };
 
 /// Where the second place has a step.
@@ -75,6 +76,8 @@ public:
     virtual void read(std::span<const ReadPart> parts) = 0;
     /// The same of rank 0's parts; other ranks have none.
     virtual void read_alone(std::span<const ReadPart> parts) = 0;
+    /// Where what was read last is; before that, where it is to be read.
+    virtual std::filesystem::path path() const = 0;
 
 protected:
     explicit PublishedCheckpoint(Manifest manifest) : manifest_(std::move(manifest)) {}
