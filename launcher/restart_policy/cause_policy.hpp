@@ -20,8 +20,9 @@ struct CausePolicy {
     std::optional<int> budget;           ///< restarts or requeues in all; nothing: no limit
     std::optional<WindowLimit> window;   ///< the same within a time; nothing: no limit
     std::chrono::milliseconds delay{0};  ///< before a restart
-    double backoff = 1;                  ///< each further one of this cause waits longer by it
-    bool stops_alike = false;            ///< the same error twice is not tried again
+    double backoff = 1;  ///< each further one of this cause waits longer by it, until an hour
+                         ///< went by without one
+    bool stops_alike = false;  ///< the same error twice is not tried again
 };
 
 /// The job's policy, a row a cause. Where restarts are wanted at all (a number of them, or

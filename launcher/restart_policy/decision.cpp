@@ -14,12 +14,15 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLongestDelay = std::chrono::minutes(30);
+// A job that went on so long without the cause, its longest pause included, has got over it: the
+// next pause is the first again.
+constexpr milliseconds kCalm = 2 * kLongestDelay;
 
 bool went_on(const PastEnd& end) { return end.action != RestartAction::stop; }
 
 // Restarts and requeues that the history has of this policy's account.
 struct Account {
-    int used = 0, of_window = 0, of_cause = 0;
+    int used = 0, of_window = 0;
 };
 
 Account account_of(const CausePolicy& policy, const RestartHistory& history,
@@ -29,7 +32,6 @@ Account account_of(const CausePolicy& policy, const RestartHistory& history,
         if (!went_on(end))
             continue;
         const bool is_its_cause = end.cause == policy.cause;
-        account.of_cause += static_cast<int>(is_its_cause);
         if (policy.counts ? !end.counted : !is_its_cause)
             continue;
         ++account.used;
@@ -37,6 +39,32 @@ Account account_of(const CausePolicy& policy, const RestartHistory& history,
             ++account.of_window;
     }
     return account;
+}
+
+// How many of this cause came before, each not long after the one before it.
+int in_a_row(Cause cause, const RestartHistory& history,
+             std::chrono::system_clock::time_point now) {
+    int count = 0;
+    for (auto end = history.ends.rbegin(); end != history.ends.rend(); ++end) {
+        if (end->cause != cause || !went_on(*end))
+            continue;
+        if (now - end->at >= kCalm)
+            break;
+        now = end->at;
+        ++count;
+    }
+    return count;
+}
+
+milliseconds pause(const CausePolicy& policy, const RestartHistory& history,
+                   const Situation& situation) {
+    // Room is looked for: there is no need to guess when it may be there.
+    if (situation.record.vain == kNoRoom)
+        return policy.delay;
+    const double delay = static_cast<double>(policy.delay.count()) *
+                         std::pow(policy.backoff, in_a_row(policy.cause, history, situation.now));
+    return milliseconds(
+        static_cast<std::int64_t>(std::min(delay, static_cast<double>(kLongestDelay.count()))));
 }
 
 // Somebody may make room meanwhile, and whoever gives storage a rule of its own says how long he
@@ -166,10 +194,7 @@ Decision decide(const RestartSpec& restart, const RestartHistory& history,
     decision.counted = decision.end.counted =
         policy.counts && policy.action == RestartAction::restart;
     decision.account = describe(policy, restart, account);
-    const double delay =
-        static_cast<double>(policy.delay.count()) * std::pow(policy.backoff, account.of_cause);
-    decision.delay = milliseconds(
-        static_cast<std::int64_t>(std::min(delay, static_cast<double>(kLongestDelay.count()))));
+    decision.delay = pause(policy, history, situation);
     return decision;
 }
 

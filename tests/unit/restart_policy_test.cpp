@@ -307,6 +307,23 @@ TEST_CASE("a full disk ends a job, but where storage has a rule of its own") {
     CHECK(restarts(first));
     CHECK(first.delay == 2s);
     CHECK(with.ends(Cause::storage, 9).why == "the 1 restarts for storage are used up");
+    // Room is waited for already: the pause after it does not grow.
+    spec.on[Cause::storage].budget = 9;
+    Job often(spec);
+    often.vain = kNoRoom;
+    CHECK(often.ends(Cause::storage, 5).delay == 2s);
+    CHECK(often.ends(Cause::storage, 9, "x", 1min).delay == 2s);
+}
+
+TEST_CASE("the pause is the first again where the cause stayed away for an hour") {
+    RestartSpec spec = spec_of(0);
+    spec.on[Cause::gpu] = {.budget = 100, .window = {}, .delay = 10s, .backoff = 2.0, .action = {}};
+    Job job(spec);
+    CHECK(job.ends(Cause::gpu, 1).delay == 10s);
+    CHECK(job.ends(Cause::gpu, 2, "x", 59min).delay == 20s);
+    CHECK(job.ends(Cause::gpu, 3, "x", 59min).delay == 40s);
+    CHECK(job.ends(Cause::gpu, 4, "x", 60min).delay == 10s);
+    CHECK(job.ends(Cause::gpu, 5, "x", 1min).delay == 20s);
 }
 
 TEST_CASE("a window forgets, a budget does not, and pauses grow") {
@@ -315,7 +332,7 @@ TEST_CASE("a window forgets, a budget does not, and pauses grow") {
         .budget = 4, .window = WindowLimit{2, 6h}, .delay = 10s, .backoff = 3.0, .action = {}};
     Job job(spec);
     CHECK(job.ends(Cause::network, 1).delay == 10s);
-    const Decision second = job.ends(Cause::network, 2);
+    const Decision second = job.ends(Cause::network, 2, "x", 10min);
     CHECK(second.delay == 30s);
     CHECK(second.account == "for network, 2 of 4, 2 of 2 in 6 h");
     CHECK(job.ends(Cause::network, 3).why == "2 restarts for network in 6 h are used up");
