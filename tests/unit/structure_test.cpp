@@ -177,8 +177,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/topology", "launcher/nccl_env", "launcher/plan", "launcher/report",
       "launcher/control", "launcher/rendezvous"}},
     {"launcher/checkpoints",
-     {"lib/base", "lib/comm", "lib/fsdp", "lib/checkpoint", "launcher/exit_codes",
-      "launcher/report"}},
+     {"lib/base", "lib/comm", "lib/fsdp", "lib/checkpoint", "launcher/exit_codes", "launcher/spec",
+      "launcher/report", "launcher/vault"}},
     {"launcher/run_report",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/ledger", "launcher/report"}},
     {"launcher/run",
@@ -213,7 +213,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec", "launcher/allocation",
       "launcher/lint", "launcher/site", "launcher/policy", "launcher/at_rest", "launcher/oidc",
       "launcher/topology", "launcher/topology_view", "launcher/plan", "launcher/report",
-      "launcher/doctor", "launcher/checkpoints", "launcher/run_report", "launcher/run", "launcher/audit"}},
+      "launcher/doctor", "launcher/checkpoints", "launcher/run_report", "launcher/run",
+      "launcher/audit"}},
 };
 
 // Third-party headers that only these rooms may include.
