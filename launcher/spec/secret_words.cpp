@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kMostSecrets = 64;
 constexpr std::string_view kExpected =
-    "{file: PATH}, {command: [PROGRAM, ARGUMENT]} or {vault: \"PATH#KEY\"}";
-const std::vector<std::string> kSecretKeys = {"file", "command", "vault",
+    "{file: PATH}, {command: [PROGRAM, ARGUMENT]}, {vault: \"PATH#KEY\"} or {vault_transit: FILE}";
+const std::vector<std::string> kSecretKeys = {"file", "command", "vault",   "vault_transit",
                                               "as",   "ranks",   "programs"};
 
 bool is_text(const Value& value) {
@@ -91,6 +91,11 @@ void SecretReader::read_key(const Entry& entry) {
     } else if (entry.key == "vault") {
         sources_.push_back(entry.key);
         read_vault(entry);
+    } else if (entry.key == "vault_transit") {
+        sources_.push_back(entry.key);
+        is_text(value) ? void(secret_.file = value.text)
+                       : expected(entry, "a file that ckpt keygen --vault-transit has written");
+        secret_.source = SecretSpec::Source::vault_transit;
     } else if (entry.key == "as") {
         secret_.as = value.text == "file" ? SecretSpec::As::file : SecretSpec::As::environment;
         if (!value.is_scalar() || (value.text != "file" && value.text != "environment"))
