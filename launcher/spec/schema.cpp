@@ -320,6 +320,9 @@ Section checkpoint_section() {
          {"identity_file", Form::text, FIELD(checkpoint.identity_file), "",
           "The file with the secret key that opens them, for going on from one; its owner alone "
           "may open it."},
+         {"identity_secret", Form::text, FIELD(checkpoint.identity_secret), "",
+          "In its place the name of one of `secrets` that is given as a file, such as a key that "
+          "Vault has wrapped (docs/encryption.md)."},
          {"authentication_key_file", Form::text, FIELD(checkpoint.authentication_key_file), "",
           "The file with the secret that proves who wrote them (autolaunch ckpt keygen)."},
          {"restore_from", Form::text, FIELD(checkpoint.restore_from), "",

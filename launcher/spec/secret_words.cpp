@@ -225,4 +225,25 @@ void check_secret_names(const Value& root, const std::vector<SecretSpec>& secret
     }
 }
 
+void check_identity_secret(const Value& root, const std::vector<SecretSpec>& secrets,
+                           std::vector<SpecError>& errors) {
+    const Entry* section = root.find("checkpoint");
+    const Entry* entry = section == nullptr ? nullptr : section->value.find("identity_secret");
+    if (entry == nullptr || !is_text(entry->value))
+        return;
+    const std::string& name = entry->value.text;
+    const auto complain = [&](const std::string& why) {
+        errors.push_back(error_at(entry->value.at, "checkpoint.identity_secret", why));
+    };
+    const auto found =
+        std::find_if(secrets.begin(), secrets.end(),
+                     [&name](const SecretSpec& secret) { return secret.name == name; });
+    if (found == secrets.end())
+        complain("there is no secrets." + name);
+    else if (found->as != SecretSpec::As::file)
+        complain("the library reads keys from files: add as: file to secrets." + name);
+    if (const Entry* file = section->value.find("identity_file"); file && is_text(file->value))
+        complain("identity_file names a key, too; remove one of them");
+}
+
 }  // namespace autolaunch::launcher

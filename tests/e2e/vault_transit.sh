@@ -139,6 +139,43 @@ chmod 644 kept && rank_refused 77 'kept may be read by everybody' kept && chmod 
 (umask 077 && cp run.key.pub open-half)
 rank_refused 65 'secrets.KEY: open-half is no wrapped identity' open-half
 
+# A C++ trainer goes on from what is encrypted, without a line of code for it.
+gpt=$AUTOLAUNCH_BINARY_DIR/examples/gpt/gpt
+job() { # MAX_STEPS LINES-BELOW-CHECKPOINT...
+    cat <<END_OF_JOB
+trainer: {command: [$gpt], config: {sample_bytes: 0}}
+resource_management: {ranks_per_node: 2}
+model: {layers: 1, heads: 1, width: 8, context: 8}
+dataloader: {path: $work/text, global_batch: 2}
+optimizer: {lr: 0.01, min_lr: 0.01}
+step_scheduler: {max_steps: $1, warmup_steps: 0, log_every: 1, checkpoint_every: 2}
+secrets: {CKPT_KEY: {vault_transit: run.key, as: file}, OTHER: {vault_transit: run.key}}
+checkpoint: {enabled: true, checkpoint_dir: $work/trained, recipients: [$recipient], ${*:2}}
+END_OF_JOB
+}
+job 2 'identity_secret: CKPT' >gpt.yaml
+says 65 'gpt.yaml:8:' "$AUTOLAUNCH" validate gpt.yaml
+says 65 'checkpoint.identity_secret: there is no secrets.CKPT' "$AUTOLAUNCH" validate gpt.yaml
+job 2 'identity_secret: OTHER' >gpt.yaml
+says 65 'add as: file to secrets.OTHER' "$AUTOLAUNCH" validate gpt.yaml
+job 2 'identity_secret: CKPT_KEY, identity_file: run.key' >gpt.yaml
+says 65 'identity_file names a key, too' "$AUTOLAUNCH" validate gpt.yaml
+job 2 'identity_secret: CKPT_KEY' >gpt.yaml
+says 0 'gpt.yaml: ' "$AUTOLAUNCH" validate gpt.yaml
+if [ -x "$gpt" ]; then
+    export OMP_NUM_THREADS=1
+    for i in $(seq 60); do echo "line $((i % 7)): the quick brown fox jumps over the lazy dog"; done >text
+    says 0 'done' "$AUTOLAUNCH" -c gpt.yaml --log-dir trained-1
+    ckpt 0 verify trained --identity run.key --json
+    json 'd[0]["whole"] and d[0]["not_opened"] == 0'
+    job 4 'identity_secret: CKPT_KEY' >gpt.yaml
+    says 0 'resumed from step 2' "$AUTOLAUNCH" -c gpt.yaml --log-dir trained-2
+    job 6 "identity_file: $work/run.key" >gpt.yaml
+    says 1 'run.key has a key that Vault has wrapped' "$AUTOLAUNCH" -c gpt.yaml --log-dir trained-3
+else
+    echo "not tried: going on from encrypted checkpoints; examples/gpt is not built"
+fi
+
 # ---- erased by deleting one key -------------------------------------------------------------------------------------------------
 curl -sS -X DELETE "$VAULT_ADDR/v1/transit/keys/ckpt" || fail "no curl"
 for command in "verify sealed" "export sealed never.safetensors" "diff runs sealed" "reshard sealed never --ranks 1 --plain"; do

@@ -1,7 +1,10 @@
 // Vault's transit engine: names of its keys, and what is in its answers.
 
+#include "checkpoint/age/age_keys.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "vault/transit_key.hpp"
 #include "vault/vault_answer.hpp"
+#include "vault/wrapped_identity.hpp"
 
 #include <doctest/doctest.h>
 
@@ -51,4 +54,21 @@ TEST_CASE("what transit answers") {
     CHECK(vault_has_no_key(R"({"errors":["encryption key not found"]})"));
     CHECK(!vault_has_no_key(R"({"errors":["invalid ciphertext"]})"));
     CHECK(!vault_has_no_key(R"({"errors":[7]})"));
+}
+
+TEST_CASE("the file of a wrapped identity") {
+    const std::string recipient = age::Identity::generate().recipient().to_text();
+    const WrappedIdentity wrapped{{"transit", "run-7"}, recipient, "vault:v1:YWJj"};
+    const std::string text = to_text(wrapped);
+    CHECK(looks_wrapped("\n " + text));
+    CHECK(!looks_wrapped("# a comment\nAGE-SECRET-KEY-1"));
+    CHECK(parse_wrapped_identity(text, "x") == wrapped);
+    for (const char* word : {"identity 1", "transit/run-7", "age1", "vault:v1:", "}"}) {
+        std::string other = text;
+        other.replace(other.find(word), std::string_view(word).size(), "?");
+        CHECK_THROWS_AS(parse_wrapped_identity(other, "x"), ExitError);
+    }
+    for (const std::string wrong : {"", "{}", "[]", "null"})
+        CHECK_THROWS_AS(parse_wrapped_identity(wrong, "x"), ExitError);
+    CHECK_THROWS_AS(parse_wrapped_identity(std::string(100'000, '['), "x"), ExitError);
 }
