@@ -32,7 +32,7 @@ CheckpointOutcome run_checkpoint_command(const CheckpointRequest& request) {
         case CheckpointAction::convert:
             return convert_to_checkpoint(request);
         case CheckpointAction::new_key:
-            return make_authentication_key(request);
+            return make_key(request);
     }
     return {};
 }

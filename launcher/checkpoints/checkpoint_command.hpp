@@ -1,5 +1,8 @@
 #pragma once
+#include "spec/secret_spec.hpp"
+
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +30,12 @@ struct CheckpointKeys {
     std::vector<std::string> recipients;  ///< reshard, convert: what is made is encrypted for these
 };
 
+/// Where a key that Vault has wrapped is unwrapped.
+struct VaultPlace {
+    VaultSpec configured;
+    std::map<std::string, std::string> environment;
+};
+
 /// What `autolaunch ckpt` was asked for.
 struct CheckpointRequest {
     CheckpointAction action = CheckpointAction::list;
@@ -47,7 +56,9 @@ struct CheckpointRequest {
     CheckpointKeys keys;
     bool trust_source = false;  ///< reshard: it needs no MAC, though what is made gets one
     bool signing = false;       ///< keygen: a pair that signs and verifies
-    bool plain = false;         ///< reshard: of an encrypted one, not encrypted
+    std::string vault_transit;  ///< keygen: a secret key of age, wrapped by this MOUNT/KEY
+    VaultPlace vault;
+    bool plain = false;  ///< reshard: of an encrypted one, not encrypted
 };
 
 struct CheckpointOutcome {

@@ -119,8 +119,10 @@ std::string difference_text(const TensorDifference& difference) {
 }  // namespace
 
 CheckpointOutcome diff_checkpoints(const CheckpointRequest& request) {
-    const OpenCheckpoint a = open_to_read(request.paths.at(0), encryption_of(request));
-    const OpenCheckpoint b = open_to_read(request.paths.at(1), encryption_of(request));
+    const OpenCheckpoint a =
+        open_to_read(request.paths.at(0), encryption_of(request), request.vault);
+    const OpenCheckpoint b =
+        open_to_read(request.paths.at(1), encryption_of(request), request.vault);
     std::vector<TensorDifference> differences;
     const Pairs pairs = comparable(a.manifest, b.manifest, request.only, differences);
     compare_content(a, b, pairs, differences);

@@ -118,7 +118,8 @@ void write_index(const OpenCheckpoint& open, const fs::path& out,
 CheckpointOutcome export_checkpoint(const CheckpointRequest& request) {
     const fs::path out = request.paths.at(1);
     require_outside_bucket(out);
-    const OpenCheckpoint open = open_to_read(request.paths.at(0), encryption_of(request));
+    const OpenCheckpoint open =
+        open_to_read(request.paths.at(0), encryption_of(request), request.vault);
     const auto tensors = tensors_to_export(open.manifest, request);
     const auto files = plan_files(out, tensors, request.max_file_bytes);
     for (const ExportFile& file : files)

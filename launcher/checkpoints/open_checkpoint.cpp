@@ -2,7 +2,6 @@
 
 #include "base/file_system.hpp"
 #include "base/text.hpp"
-#include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
@@ -130,7 +129,8 @@ OpenCheckpoint open_checkpoint(const fs::path& path, const EncryptionOptions& en
     return open;
 }
 
-OpenCheckpoint open_to_read(const fs::path& path, const EncryptionOptions& encryption) {
+OpenCheckpoint open_to_read(const fs::path& path, const EncryptionOptions& encryption,
+                            const VaultPlace& place) {
     OpenCheckpoint open = open_checkpoint(path, encryption);
     if (!is_encrypted(open.manifest))
         return open;
@@ -138,7 +138,7 @@ OpenCheckpoint open_to_read(const fs::path& path, const EncryptionOptions& encry
         throw Error(ErrorCode::invalid_argument,
                     open.path.string() + " is encrypted, and no key was given",
                     "--identity FILE names the secret key of one of its recipients");
-    open.identities = find_identities(encryption);
+    open.identities = identities_to_read(encryption, place);
     return open;
 }
 

@@ -40,7 +40,12 @@ OpenCheckpoint open_checkpoint(const std::filesystem::path& path,
                                const EncryptionOptions& encryption);
 /// The same, to read what it holds. Throws Error{invalid_argument} where it is encrypted and there
 /// is no identity.
-OpenCheckpoint open_to_read(const std::filesystem::path& path, const EncryptionOptions& encryption);
+OpenCheckpoint open_to_read(const std::filesystem::path& path, const EncryptionOptions& encryption,
+                            const VaultPlace& place);
+/// As find_identities(); and a file may have one that Vault has wrapped: then `place` is asked.
+/// Throws ExitError as launcher/vault. Blocks: 15 s, with a command a minute.
+std::vector<age::Identity> identities_to_read(const EncryptionOptions& encryption,
+                                              const VaultPlace& place);
 
 /// As it stands there.
 std::string manifest_text(const OpenCheckpoint& open);

@@ -38,7 +38,8 @@ EncryptionOptions to_read_with(const CheckpointRequest& request) {
 
 CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request) {
     require_outside_bucket(request.paths.at(1));
-    const OpenCheckpoint open = open_to_read(request.paths.at(0), to_read_with(request));
+    const OpenCheckpoint open =
+        open_to_read(request.paths.at(0), to_read_with(request), request.vault);
     require_readers(open, request);
     Manifest wanted = open.manifest;
     wanted.lineage = lineage_text("reshard", as_parent(open), signer_of(encryption_of(request)));

@@ -1,6 +1,5 @@
 #include "base/read_at_most.hpp"
 #include "base/text.hpp"
-#include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "checkpoint/load/block_reader.hpp"
@@ -9,7 +8,7 @@
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
-#include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "report/units.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>
@@ -235,14 +234,15 @@ bool has_identity(const EncryptionOptions& encryption) {
 }
 
 Verdict verify(const std::string& path, const EncryptionOptions& encryption,
-               const std::string& public_key) {
+               const CheckpointRequest& request) {
+    const std::string& public_key = request.keys.public_key_file;
     Verdict verdict;
     verdict.path = path;
     require_directory(path);
     try {
         OpenCheckpoint open = open_checkpoint(path, encryption);
         if (is_encrypted(open.manifest) && has_identity(encryption))
-            open.identities = find_identities(encryption);
+            open.identities = identities_to_read(encryption, request.vault);
         verdict.damages = open.skipped;
         verdict.lineage = look_at_lineage(open);
         verdict.signature = look_at_signature(open, public_key, verdict.damages);
@@ -256,6 +256,8 @@ Verdict verify(const std::string& path, const EncryptionOptions& encryption,
         for (std::size_t i = 0; i < open.manifest.files.size(); ++i)
             verify_file(open, i, placed[i], progress, verdict);
         verdict.elapsed = progress.elapsed();
+    } catch (const ExitError&) {
+        throw;  // Vault opens no key
     } catch (const Error& error) {
         // A key that does not fit, or is none, is no damage.
         if (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::invalid_argument)
@@ -293,7 +295,7 @@ CheckpointOutcome verify_checkpoints(const CheckpointRequest& request) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     CheckpointOutcome outcome;
     for (const std::string& path : request.paths) {
-        const Verdict verdict = verify(path, encryption_of(request), request.keys.public_key_file);
+        const Verdict verdict = verify(path, encryption_of(request), request);
         if (!verdict.damages.empty())
             outcome.exit_code = exit_code::kFindings;
         outcome.text += verdict_text(verdict);

@@ -120,7 +120,7 @@ Words words_of(Command command) {
                     "       autolaunch ckpt prune DIR --keep K [--every N] [--dry-run]\n"
                     "       autolaunch ckpt convert SOURCE DIR [--step N] [--ranks N] [--python "
                     "PROGRAM]\n"
-                    "       autolaunch ckpt keygen FILE",
+                    "       autolaunch ckpt keygen FILE [--signing | --vault-transit MOUNT/KEY]",
                     "PATH is a checkpoint, or a directory of checkpoints, whose newest complete "
                     "one is meant; it may be "
                     "in\n"
@@ -685,7 +685,8 @@ void OptionParser::add_clean_options() {
 void OptionParser::add_key_options() {
     const char* group = "Keys (docs/encryption.md)";
     CheckpointKeys& keys = checkpoints_.keys;
-    option("--identity", keys.identity_file, "The secret key that opens an encrypted checkpoint")
+    option("--identity", keys.identity_file,
+           "The secret key that opens an encrypted checkpoint, also one that Vault has wrapped")
         .type_name("FILE")
         .group(group);
     option("--identity-command", keys.identity_command, "Or a command that prints it")
@@ -710,6 +711,10 @@ void OptionParser::add_key_options() {
         .type_name("FILE")
         .group(group);
     flag("--signing", checkpoints_.signing, "keygen: a key that signs, and FILE.pub that verifies")
+        .group(group);
+    option("--vault-transit", checkpoints_.vault_transit,
+           "keygen: a secret key of age, wrapped by this key of Vault's; FILE.pub is its recipient")
+        .type_name("MOUNT/KEY")
         .group(group);
     flag("--trust-source", checkpoints_.trust_source,
          "reshard: PATH needs no MAC, what is made gets one")

@@ -241,6 +241,7 @@ void check_checkpoint_options(const CheckpointWord& known,
         {"--signing-key", {Action::reshard, Action::convert}},
         {"--public-key", {Action::verify}},
         {"--signing", {Action::new_key}},
+        {"--vault-transit", {Action::new_key}},
         {"--plain", {Action::reshard}},
         {"--trust-source", {Action::reshard}}};
     const auto given = [&](const std::string& name) {

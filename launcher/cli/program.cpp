@@ -210,8 +210,10 @@ int run_checkpoints(const CommandLine& line, const Place& place) {
         const auto site = read_site_file();
         AuditTrail trail = audit_trail(site ? *site : SiteSettings{}, place);
         audit_before(trail, line.checkpoints);
-        const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
-        audit_after(trail, line.checkpoints, outcome);
+        CheckpointRequest request = line.checkpoints;
+        request.vault = {site ? vault_of(*site) : VaultSpec{}, place.environment};
+        const CheckpointOutcome outcome = run_checkpoint_command(request);
+        audit_after(trail, request, outcome);
         for (const std::string& one : outcome.passed_over)
             complain("passed over " + one, screen);
         if (line.json)

@@ -3,6 +3,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "job_secrets/secret_values.hpp"
 #include "secret_sources/secret_file.hpp"
+#include "session/environment.hpp"
 
 #include <string.h>
 
@@ -223,10 +224,13 @@ void JobSecrets::give(const RankPlan& rank, std::vector<std::string>& environmen
     for (const SecretSpec& secret : plan_.spec.given_secrets) {
         if (!has(rank.secrets, secret.name))
             continue;
-        if (secret.as == SecretSpec::As::file)
+        if (secret.as == SecretSpec::As::file) {
             set_variable(environment, secret.name + "_FILE", paths_.at(secret.name));
-        else
+            if (secret.name == plan_.spec.checkpoint.identity_secret)
+                set_variable(environment, env::kCheckpointIdentityFile, paths_.at(secret.name));
+        } else {
             set_variable(environment, secret.name, values_.at(secret.name));
+        }
     }
 }
 

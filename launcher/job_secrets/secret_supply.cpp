@@ -5,8 +5,9 @@
 #include "exit_codes/exit_error.hpp"
 #include "job_secrets/secret_values.hpp"
 #include "secret_sources/secret_command.hpp"
+#include "secret_sources/secret_file.hpp"
 #include "spawn/process_tree.hpp"
-#include "vault/vault_client.hpp"
+#include "vault/wrapped_identity.hpp"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -52,6 +53,9 @@ std::string value_of_secret(const SecretSpec& secret, const VaultSpec& configure
         return read_secret_of_command(label, secret.command, Deadline::after(kCommandTime));
     if (!vault)
         vault.emplace(vault_access(label, configured, environment));
+    if (secret.source == SecretSpec::Source::vault_transit)
+        return unwrapped_line(*vault, label, with_home(secret.file, environment),
+                              Deadline::after(kVaultTime));
     std::string value =
         vault->read(label, secret.vault_path, secret.vault_key, Deadline::after(kVaultTime));
     if (value.empty())

@@ -214,7 +214,7 @@ void add_reader_notes(LaunchPlan& plan) {
         "checkpoints that the library writes are encrypted for {} recipient{}; what a trainer "
         "writes by itself (torch.save) is not",
         checkpoint.recipients.size(), checkpoint.recipients.size() == 1 ? "" : "s"));
-    if (checkpoint.identity_file.empty())
+    if (checkpoint.identity_file.empty() && checkpoint.identity_secret.empty())
         plan.notes.emplace_back(
             "checkpoint.identity_file is not set: a restart goes on from an encrypted checkpoint "
             "only where the trainer itself names the secret key");

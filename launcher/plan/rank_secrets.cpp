@@ -86,6 +86,8 @@ std::string describe_source(const SecretSpec& secret) {
             return "file " + secret.file;
         case SecretSpec::Source::command:
             return "command " + join(mask_arguments(secret.command), " ");
+        case SecretSpec::Source::vault_transit:
+            return "vault_transit " + secret.file;
         case SecretSpec::Source::vault:
             break;
     }

@@ -135,6 +135,7 @@ struct CheckpointSpec {
     std::vector<std::string> recipients;  ///< public keys of age that files are encrypted for
     std::string recipients_file;          ///< more of them, one a line
     std::string identity_file, authentication_key_file;  ///< secret keys, by the files' names alone
+    std::string identity_secret;     ///< or the name of the job's secret that has the first
     bool must_be_encrypted = false;  ///< the administrator's file says so; no key of a spec
 };
 

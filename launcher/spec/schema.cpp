@@ -20,15 +20,15 @@ Section section_of_site(std::string_view name) {
 }
 
 Section secrets_section() {
-    return {
-        .name = "secrets",
-        .description =
-            "Secrets that ranks get, by the name of their variable, and where each comes from "
-            "(docs/secrets.md): {HF_TOKEN: {file: ~/.hf_token}, DB_PASSWORD: {command: [pass, "
-            "show, db]}, API_KEY: {vault: \"kv/team/api#key\"}}. Of each also `as`: environment, "
-            "or file, whose path is in NAME_FILE; and `ranks` (all, or such as \"0,3-5\") or "
-            "`programs` (a list of roles), who get it.",
-        .of_secrets = true};
+    return {.name = "secrets",
+            .description =
+                "Secrets that ranks get, by the name of their variable, and where each comes from "
+                "(docs/secrets.md): {HF_TOKEN: {file: ~/.hf_token}, DB_PASSWORD: {command: [pass, "
+                "show, db]}, API_KEY: {vault: \"kv/team/api#key\"}, CKPT_KEY: {vault_transit: "
+                "run-7.key}}. Of each also `as`: environment, "
+                "or file, whose path is in NAME_FILE; and `ranks` (all, or such as \"0,3-5\") or "
+                "`programs` (a list of roles), who get it.",
+            .of_secrets = true};
 }
 
 Section trainer_section() {
@@ -320,6 +320,9 @@ Section checkpoint_section() {
          {"identity_file", Form::text, FIELD(checkpoint.identity_file), "",
           "The file with the secret key that opens them, for going on from one; its owner alone "
           "may open it."},
+         {"identity_secret", Form::text, FIELD(checkpoint.identity_secret), "",
+          "In its place the name of one of `secrets` that is given as a file, such as a key that "
+          "Vault has wrapped (docs/encryption.md)."},
          {"authentication_key_file", Form::text, FIELD(checkpoint.authentication_key_file), "",
           "The file with the secret that proves who wrote them (autolaunch ckpt keygen)."},
          {"restore_from", Form::text, FIELD(checkpoint.restore_from), "",

@@ -89,13 +89,16 @@ Json secrets_map() {
         {"file", text},
         {"command", list},
         {"vault", any_of({{{"type", "string"}, {"pattern", "^/*[^/#]+/[^#]+#."}}})},
+        {"vault_transit", text},
         {"as", any_of({{{"enum", {"environment", "file"}}}})},
         {"ranks", any_of({{{"type", "integer"}, {"minimum", 0}},
                           {{"type", "string"},
                            {"pattern", "^(all|[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*)$"}}})},
         {"programs", list}};
-    secret["oneOf"] = Json::array(
-        {{{"required", {"file"}}}, {{"required", {"command"}}}, {{"required", {"vault"}}}});
+    secret["oneOf"] = Json::array({{{"required", {"file"}}},
+                                   {{"required", {"command"}}},
+                                   {{"required", {"vault"}}},
+                                   {{"required", {"vault_transit"}}}});
     return {{"anyOf", Json::array({secret, {{"type", "null"}}})}};
 }
 

@@ -6,12 +6,12 @@ namespace autolaunch::launcher {
 
 /// A secret that ranks get, and where it comes from: an entry of `secrets`. It holds no value.
 struct SecretSpec {
-    enum class Source { file, command, vault };
+    enum class Source { file, command, vault, vault_transit };
     enum class As { environment, file };
 
     std::string name;  ///< of the variable
     Source source = Source::file;
-    std::string file;                  ///< with Source::file
+    std::string file;  ///< with Source::file; with vault_transit the one that Vault unwraps
     std::vector<std::string> command;  ///< with Source::command: run without a shell
     std::string vault_path;            ///< with Source::vault: "kv/team/hub", the mount first
     std::string vault_key;             ///< the same: of the fields there

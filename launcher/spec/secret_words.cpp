@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kMostSecrets = 64;
 constexpr std::string_view kExpected =
-    "{file: PATH}, {command: [PROGRAM, ARGUMENT]} or {vault: \"PATH#KEY\"}";
-const std::vector<std::string> kSecretKeys = {"file", "command", "vault",
+    "{file: PATH}, {command: [PROGRAM, ARGUMENT]}, {vault: \"PATH#KEY\"} or {vault_transit: FILE}";
+const std::vector<std::string> kSecretKeys = {"file", "command", "vault",   "vault_transit",
                                               "as",   "ranks",   "programs"};
 
 bool is_text(const Value& value) {
@@ -91,6 +91,11 @@ void SecretReader::read_key(const Entry& entry) {
     } else if (entry.key == "vault") {
         sources_.push_back(entry.key);
         read_vault(entry);
+    } else if (entry.key == "vault_transit") {
+        sources_.push_back(entry.key);
+        is_text(value) ? void(secret_.file = value.text)
+                       : expected(entry, "a file that ckpt keygen --vault-transit has written");
+        secret_.source = SecretSpec::Source::vault_transit;
     } else if (entry.key == "as") {
         secret_.as = value.text == "file" ? SecretSpec::As::file : SecretSpec::As::environment;
         if (!value.is_scalar() || (value.text != "file" && value.text != "environment"))
@@ -218,6 +223,27 @@ void check_secret_names(const Value& root, const std::vector<SecretSpec>& secret
                                               ", which is a secret of its own here"));
         }
     }
+}
+
+void check_identity_secret(const Value& root, const std::vector<SecretSpec>& secrets,
+                           std::vector<SpecError>& errors) {
+    const Entry* section = root.find("checkpoint");
+    const Entry* entry = section == nullptr ? nullptr : section->value.find("identity_secret");
+    if (entry == nullptr || !is_text(entry->value))
+        return;
+    const std::string& name = entry->value.text;
+    const auto complain = [&](const std::string& why) {
+        errors.push_back(error_at(entry->value.at, "checkpoint.identity_secret", why));
+    };
+    const auto found =
+        std::find_if(secrets.begin(), secrets.end(),
+                     [&name](const SecretSpec& secret) { return secret.name == name; });
+    if (found == secrets.end())
+        complain("there is no secrets." + name);
+    else if (found->as != SecretSpec::As::file)
+        complain("the library reads keys from files: add as: file to secrets." + name);
+    if (const Entry* file = section->value.find("identity_file"); file && is_text(file->value))
+        complain("identity_file names a key, too; remove one of them");
 }
 
 }  // namespace autolaunch::launcher

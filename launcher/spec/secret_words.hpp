@@ -22,4 +22,9 @@ void read_secrets(const Value& section, std::vector<SecretSpec>& secrets,
 void check_secret_names(const Value& root, const std::vector<SecretSpec>& secrets,
                         std::vector<SpecError>& errors);
 
+/// checkpoint.identity_secret must name one of them that is given as a file, and be the only
+/// identity. Pure.
+void check_identity_secret(const Value& root, const std::vector<SecretSpec>& secrets,
+                           std::vector<SpecError>& errors);
+
 }  // namespace autolaunch::launcher

@@ -176,6 +176,7 @@ void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& err
             report_unknown_section(entry, errors);
     }
     check_secret_names(root, spec.given_secrets, errors);
+    check_identity_secret(root, spec.given_secrets, errors);
     check_model_size(root, spec.model_size, errors);
     spec.trainer_config = trainer_config(root, errors);
 }

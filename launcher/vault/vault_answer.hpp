@@ -1,4 +1,6 @@
 #pragma once
+#include "checkpoint/crypto/secret.hpp"
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +26,18 @@ struct VaultSecretAnswer {
     std::string text = {};
 };
 VaultSecretAnswer vault_secret_in(std::string_view body, bool second, const std::string& key);
+
+/// Of transit's encrypt: data.ciphertext.
+std::optional<std::string> vault_ciphertext_in(std::string_view body);
+
+/// Of its decrypt: data.plaintext, out of Base64. What else this function makes of it is wiped.
+std::optional<crypto::SecretBytes> vault_plaintext_in(std::string_view body);
+
+/// Whether an answer 400 of transit says that it has no key of that name.
+bool vault_has_no_key(std::string_view body);
+
+/// "vault:v1:…": the version of the key, and Base64.
+bool is_vault_ciphertext(std::string_view text);
 
 /// Whether a token would break the header that it goes into.
 bool has_odd_bytes(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
+#include "checkpoint/age/age_header.hpp"
 #include "checkpoint/s3/http_client.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "secret_sources/secret_file.hpp"
@@ -131,7 +132,7 @@ void VaultClient::refuse_status(const std::string& what, int status, const std::
         case 401:
         case 403:
             refuse_vault(exit_code::kNotPermitted, what, why,
-                         "the token is not valid any more, or its policy does not let it read "
+                         "the token is not valid any more, or its policy does not allow "
                          "that: vault token lookup; vault token capabilities " +
                              path);
         case 404:
@@ -218,6 +219,69 @@ std::string VaultClient::read(const std::string& what, const std::string& path,
                      fmt::format("what Vault has at {}#{} is no text", path, key),
                      "write it as text: vault kv put " + path + " " + key + "=-");
     return std::move(found.text);
+}
+
+s3::HttpResponse VaultClient::ask_transit(const std::string& what, const TransitKey& key,
+                                          const char* to_do, std::string& body,
+                                          const Deadline& deadline) {
+    log_in(what, deadline);
+    const std::string path = key.mount + '/' + to_do + '/' + key.name;
+    s3::HttpResponse answer = ask(what, "POST", path, body, deadline);
+    ::explicit_bzero(body.data(), body.size());
+    if (answer.status != 200)
+        refuse_transit(what, key, path, answer);
+    return answer;
+}
+
+// 400 is Vault's answer for a key that is not there and for what a key has not wrapped.
+void VaultClient::refuse_transit(const std::string& what, const TransitKey& key,
+                                 const std::string& path, const s3::HttpResponse& answer) const {
+    const std::string why =
+        fmt::format("Vault at {} answers {} for {}", access_.address, answer.status, path);
+    if (answer.status == 404 || (answer.status == 400 && vault_has_no_key(answer.body)))
+        refuse_vault(exit_code::kNoInput, what, why + ": there is no such key",
+                     "where it was deleted, what was wrapped with it is lost for ever: nobody can "
+                     "unwrap it; else: is " +
+                         key.to_text() + " MOUNT/KEY of a transit engine?");
+    if (answer.status == 400)
+        refuse_vault(exit_code::kBadData, what,
+                     why + ": the key does not take that, or has not wrapped it",
+                     "is it of this key, a version that it still opens, and the key one that "
+                     "encrypts? vault read " +
+                         key.mount + "/keys/" + key.name);
+    refuse_status(what, answer.status, path, answer);
+}
+
+std::string VaultClient::encrypt(const std::string& what, const TransitKey& key,
+                                 crypto::Bytes secret, const Deadline& deadline) {
+    std::string coded = age::encode_base64(secret), body;
+    body.reserve(coded.size() + 64);  // no piece of it is left behind where it would grow
+    body.append(R"({"plaintext":")").append(coded);
+    body.append((4 - coded.size() % 4) % 4, '=').append(R"("})");
+    ::explicit_bzero(coded.data(), coded.size());
+    const s3::HttpResponse answer = ask_transit(what, key, "encrypt", body, deadline);
+    std::optional<std::string> wrapped = vault_ciphertext_in(answer.body);
+    if (!wrapped)
+        refuse_vault(exit_code::kUnavailable, what,
+                     fmt::format("Vault at {} answers 200 for {}, and nothing wrapped is in it",
+                                 access_.address, key.to_text()),
+                     "is it a Vault, and the path that of a transit engine?");
+    return std::move(*wrapped);
+}
+
+crypto::SecretBytes VaultClient::decrypt(const std::string& what, const TransitKey& key,
+                                         const std::string& ciphertext, const Deadline& deadline) {
+    std::string body =
+        Json{{"ciphertext", ciphertext}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+    s3::HttpResponse answer = ask_transit(what, key, "decrypt", body, deadline);
+    std::optional<crypto::SecretBytes> plain = vault_plaintext_in(answer.body);
+    ::explicit_bzero(answer.body.data(), answer.body.size());
+    if (!plain)
+        refuse_vault(exit_code::kUnavailable, what,
+                     fmt::format("Vault at {} answers 200 for {}, and nothing unwrapped is in it",
+                                 access_.address, key.to_text()),
+                     "is it a Vault, and the path that of a transit engine?");
+    return std::move(*plain);
 }
 
 }  // namespace autolaunch::launcher

@@ -1,5 +1,7 @@
 #pragma once
 #include "base/deadline.hpp"
+#include "checkpoint/crypto/crypto.hpp"
+#include "vault/transit_key.hpp"
 #include "vault/vault_access.hpp"
 
 #include <memory>
@@ -12,9 +14,9 @@ struct HttpResponse;
 
 namespace autolaunch::launcher {
 
-/// Reads secrets of the engines KV 1 and KV 2, as the user of `access`. Follows no redirect: the
-/// token goes to that address alone, and through no proxy on this machine. A token that it has got
-/// by a login is given back at the end.
+/// Reads secrets of the engines KV 1 and KV 2, and has transit wrap and unwrap, as the user of
+/// `access`. Follows no redirect: the token goes to that address alone, and through no proxy on
+/// this machine. A token that it has got by a login is given back at the end.
 ///
 /// Owner: whoever asks. Threads: one. Blocks: until the deadline; the destructor a second more.
 /// Errors are ExitError, begun by `what` ("secrets.API_KEY"), with the HTTP status and the path: 69
@@ -30,6 +32,13 @@ public:
     std::string read(const std::string& what, const std::string& path, const std::string& key,
                      const Deadline& deadline);
 
+    /// What `key` makes of the secret: "vault:v1:…".
+    std::string encrypt(const std::string& what, const TransitKey& key, crypto::Bytes secret,
+                        const Deadline& deadline);
+    /// The reverse. 66 also where the key was deleted; 65 where it has not wrapped that.
+    crypto::SecretBytes decrypt(const std::string& what, const TransitKey& key,
+                                const std::string& ciphertext, const Deadline& deadline);
+
 private:
     /// An engine of this path: where it is mounted, and its version.
     struct Mount {
@@ -44,6 +53,10 @@ private:
     Mount mount_of(const std::string& what, const std::string& path, const Deadline& deadline);
     [[noreturn]] void refuse_status(const std::string& what, int status, const std::string& path,
                                     const s3::HttpResponse& answer) const;
+    s3::HttpResponse ask_transit(const std::string& what, const TransitKey& key, const char* to_do,
+                                 std::string& body, const Deadline& deadline);
+    [[noreturn]] void refuse_transit(const std::string& what, const TransitKey& key,
+                                     const std::string& path, const s3::HttpResponse& answer) const;
 
     VaultAccess access_;
     std::string token_;

@@ -16,7 +16,12 @@ inline bool check_vault_bytes(std::string_view bytes) {
     if ((token && (has_odd_bytes(*token) || token->size() > bytes.size())) ||
         (mount && (mount->version < 1 || mount->version > 2 || mount->at.size() > bytes.size())))
         std::abort();
-    bool any = token || mount;
+    const auto wrapped = vault_ciphertext_in(bytes);
+    const auto plain = vault_plaintext_in(bytes);
+    if ((wrapped && (!is_vault_ciphertext(*wrapped) || wrapped->size() > bytes.size())) ||
+        (plain && plain->size() > bytes.size()))
+        std::abort();
+    bool any = token || mount || wrapped || plain || vault_has_no_key(bytes);
     for (const bool second : {false, true}) {
         const auto secret = vault_secret_in(bytes, second, "key");
         if (secret.text.size() > bytes.size() ||

