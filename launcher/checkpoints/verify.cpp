@@ -233,8 +233,8 @@ bool has_identity(const EncryptionOptions& encryption) {
     return !encryption.identity_file.empty() || !encryption.identity_command.empty();
 }
 
-Verdict verify(const std::string& path, const EncryptionOptions& encryption,
-               const CheckpointRequest& request) {
+Verdict verify(const std::string& path, const CheckpointRequest& request) {
+    const EncryptionOptions encryption = encryption_of(request);
     const std::string& public_key = request.keys.public_key_file;
     Verdict verdict;
     verdict.path = path;
@@ -295,7 +295,7 @@ CheckpointOutcome verify_checkpoints(const CheckpointRequest& request) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     CheckpointOutcome outcome;
     for (const std::string& path : request.paths) {
-        const Verdict verdict = verify(path, encryption_of(request), request);
+        const Verdict verdict = verify(path, request);
         if (!verdict.damages.empty())
             outcome.exit_code = exit_code::kFindings;
         outcome.text += verdict_text(verdict);

@@ -50,7 +50,7 @@ std::vector<age::Identity> identities_to_read(const EncryptionOptions& encryptio
     if (path.empty())
         return find_identities(encryption);
     const crypto::SecretBytes text = crypto::read_key_file(path);
-    if (!looks_wrapped(crypto::as_text(text)))
+    if (!age::looks_wrapped(crypto::as_text(text)))
         return age::parse_identities(crypto::as_text(text), path);
     const WrappedIdentity wrapped = parse_wrapped_identity(crypto::as_text(text), path);
     VaultClient vault(vault_access(path, place.configured, place.environment));

@@ -252,6 +252,14 @@ void VaultClient::refuse_transit(const std::string& what, const TransitKey& key,
     refuse_status(what, answer.status, path, answer);
 }
 
+void VaultClient::refuse_empty(const std::string& what, const TransitKey& key,
+                               const char* wanted) const {
+    refuse_vault(exit_code::kUnavailable, what,
+                 fmt::format("Vault at {} answers 200 for {}, and nothing {} is in it",
+                             access_.address, key.to_text(), wanted),
+                 "is it a Vault, and the path that of a transit engine?");
+}
+
 std::string VaultClient::encrypt(const std::string& what, const TransitKey& key,
                                  crypto::Bytes secret, const Deadline& deadline) {
     std::string coded = age::encode_base64(secret), body;
@@ -262,10 +270,7 @@ std::string VaultClient::encrypt(const std::string& what, const TransitKey& key,
     const s3::HttpResponse answer = ask_transit(what, key, "encrypt", body, deadline);
     std::optional<std::string> wrapped = vault_ciphertext_in(answer.body);
     if (!wrapped)
-        refuse_vault(exit_code::kUnavailable, what,
-                     fmt::format("Vault at {} answers 200 for {}, and nothing wrapped is in it",
-                                 access_.address, key.to_text()),
-                     "is it a Vault, and the path that of a transit engine?");
+        refuse_empty(what, key, "wrapped");
     return std::move(*wrapped);
 }
 
@@ -277,10 +282,7 @@ crypto::SecretBytes VaultClient::decrypt(const std::string& what, const TransitK
     std::optional<crypto::SecretBytes> plain = vault_plaintext_in(answer.body);
     ::explicit_bzero(answer.body.data(), answer.body.size());
     if (!plain)
-        refuse_vault(exit_code::kUnavailable, what,
-                     fmt::format("Vault at {} answers 200 for {}, and nothing unwrapped is in it",
-                                 access_.address, key.to_text()),
-                     "is it a Vault, and the path that of a transit engine?");
+        refuse_empty(what, key, "unwrapped");
     return std::move(*plain);
 }
 

@@ -57,6 +57,8 @@ private:
                                  std::string& body, const Deadline& deadline);
     [[noreturn]] void refuse_transit(const std::string& what, const TransitKey& key,
                                      const std::string& path, const s3::HttpResponse& answer) const;
+    [[noreturn]] void refuse_empty(const std::string& what, const TransitKey& key,
+                                   const char* wanted) const;
 
     VaultAccess access_;
     std::string token_;

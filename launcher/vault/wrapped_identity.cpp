@@ -40,8 +40,6 @@ bool is_recipient(const std::string& text) {
 
 }  // namespace
 
-bool looks_wrapped(std::string_view text) { return trim(text).starts_with('{'); }
-
 WrappedIdentity parse_wrapped_identity(std::string_view text, const std::string& source) {
     const std::string hint = "autolaunch ckpt keygen --vault-transit MOUNT/KEY FILE writes one";
     const Json tree =

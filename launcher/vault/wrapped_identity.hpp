@@ -18,8 +18,6 @@ struct WrappedIdentity {
     bool operator==(const WrappedIdentity&) const = default;
 };
 
-/// Whether a file of keys is a wrapped identity, whole or not. Pure.
-bool looks_wrapped(std::string_view text);
 /// JSON; docs/encryption.md has its format. Throws ExitError 65, begun by `source`. Pure.
 WrappedIdentity parse_wrapped_identity(std::string_view text, const std::string& source);
 std::string to_text(const WrappedIdentity& wrapped);

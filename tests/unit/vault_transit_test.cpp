@@ -60,8 +60,8 @@ TEST_CASE("the file of a wrapped identity") {
     const std::string recipient = age::Identity::generate().recipient().to_text();
     const WrappedIdentity wrapped{{"transit", "run-7"}, recipient, "vault:v1:YWJj"};
     const std::string text = to_text(wrapped);
-    CHECK(looks_wrapped("\n " + text));
-    CHECK(!looks_wrapped("# a comment\nAGE-SECRET-KEY-1"));
+    CHECK(age::looks_wrapped("\n " + text));
+    CHECK(!age::looks_wrapped("# a comment\nAGE-SECRET-KEY-1"));
     CHECK(parse_wrapped_identity(text, "x") == wrapped);
     for (const char* word : {"identity 1", "transit/run-7", "age1", "vault:v1:", "}"}) {
         std::string other = text;

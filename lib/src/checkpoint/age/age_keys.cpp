@@ -75,9 +75,11 @@ std::vector<Identity> parse_identities(std::string_view text, const std::string&
     return identities;
 }
 
+bool looks_wrapped(std::string_view text) { return trim(text).starts_with('{'); }
+
 std::vector<Identity> read_identities(const std::filesystem::path& file) {
     const SecretBytes text = crypto::read_key_file(file);
-    if (trim(crypto::as_text(text)).starts_with('{'))
+    if (looks_wrapped(crypto::as_text(text)))
         refuse(file.string() + " has a key that Vault has wrapped, which the launcher unwraps",
                "in the spec, secrets: {KEY: {vault_transit: FILE, as: file}} and checkpoint: "
                "{identity_secret: KEY}");

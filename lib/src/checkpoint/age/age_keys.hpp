@@ -37,6 +37,10 @@ private:
     Recipient recipient_;
 };
 
+/// Whether a file of keys has one that Vault has wrapped (the launcher's wrapped_identity.hpp),
+/// whole or not: no file of plain keys begins so. Pure.
+bool looks_wrapped(std::string_view text);
+
 /// Lines of "AGE-SECRET-KEY-1…", empty ones, and comments that start with '#', as age-keygen writes
 /// them. `source` names them in errors. Throws Error{invalid_argument} with the line's number, and
 /// when there is no key at all.
