@@ -1,9 +1,9 @@
 #include "audit/audit_trail.hpp"
 
+#include "base/user_database.hpp"
 #include "secrets/secrets.hpp"
 #include "site/audit_kinds.hpp"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,15 +16,6 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr char kJournald[] = "journald";
-
-std::string user_name(uid_t uid) {
-    char buffer[4096];
-    struct passwd record {};
-    struct passwd* found = nullptr;
-    if (::getpwuid_r(uid, &record, buffer, sizeof buffer, &found) == 0 && found != nullptr)
-        return found->pw_name;
-    return "user " + std::to_string(uid);
-}
 
 }  // namespace
 
@@ -48,8 +39,11 @@ void AuditTrail::open() {
     retention.for_group = !settings_.directory.empty();
     if (settings_.keep_days)
         retention.most_days = std::clamp(*settings_.keep_days / 4, 1, retention.most_days);
+    const UserRecord user = own_user_record();
+    if (user.answer == DatabaseAnswer::no_answer)
+        tell_once("the system's database of users does not answer; its lines name " + user.name);
     chain_.emplace(file.parent_path(), file.stem().string(),
-                   AuditActor{user_name(::geteuid()), ::geteuid(), host_, 0}, retention);
+                   AuditActor{user.name, ::geteuid(), host_, 0}, retention);
     journal_.emplace();
     if (settings_.anchor == kJournald || settings_.anchor.empty() || bucket_)
         return;

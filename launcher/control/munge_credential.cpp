@@ -1,6 +1,7 @@
 #include "control/munge_credential.hpp"
 
 #if AUTOLAUNCH_HAVE_MUNGE
+#include "base/ask_in_time.hpp"
 #include "base/shared_library.hpp"
 #include "base/unique_fd.hpp"
 
@@ -12,8 +13,6 @@
 #include <fcntl.h>
 #include <munge.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +23,6 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -168,18 +166,12 @@ std::shared_ptr<Call<Answer>> start_call(Work work) {
     auto call = std::make_shared<Call<Answer>>();
     call->done.reset(ends[0]);
     call->finished.reset(ends[1]);
-    // The agent's signals are its main thread's.
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([call, work = std::move(work)] {
+    start_detached([call, work = std::move(work)] {
         Answer answer = work();
         const std::lock_guard lock(call->mutex);
         call->answer = std::move(answer);
         call->finished.reset();
-    }).detach();
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    });
     return call;
 }
 

@@ -1,6 +1,7 @@
 #include "doctor/node_sources.hpp"
 
 #include "base/hostname.hpp"
+#include "base/user_database.hpp"
 #include "nccl_env/nccl_conf.hpp"
 
 #include <arpa/inet.h>
@@ -62,7 +63,7 @@ NodeSources local_sources(const EnvironmentMap& environment) {
     NodeSources sources;
     sources.environment = environment;
     sources.hostname = hostname();
-    sources.home = home_of_user();
+    sources.home = own_user_record().home;
     sources.limit = read_limit;
     sources.resolve = resolve;
     sources.pause = [] { std::this_thread::sleep_for(kCounterInterval); };

@@ -23,6 +23,7 @@ constexpr std::int64_t kGain = 2;
 constexpr std::size_t kLooks = 16;
 constexpr int kDeepestList = 4;
 constexpr std::int64_t kBillion = 1'000'000'000;
+constexpr std::int64_t kLargestFile = std::int64_t{1} << 42;  // what a list of chunks has room for
 constexpr std::uint32_t kGapPieces = 1;
 constexpr std::size_t kMostOf = 8;  // of which 7 are used
 
@@ -173,7 +174,7 @@ std::vector<SharedFile> parse_manifest(const std::string& text) {
             files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::int64_t>(),
                              file.at(2).get<std::int64_t>(), file.at(3).get<unsigned>() & 0777});
             SharedFile& last = files.back();
-            if (!last.path.starts_with('/') || last.bytes <= 0)
+            if (!last.path.starts_with('/') || last.bytes <= 0 || last.bytes > kLargestFile)
                 throw Error(ErrorCode::corrupt, "a list of files names one that is none");
             if (file.size() > 4)
                 last.pieces = parse_pieces(

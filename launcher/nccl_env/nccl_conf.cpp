@@ -7,9 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -109,16 +106,6 @@ NcclConf read_nccl_conf(const EnvironmentMap& found, const NcclConfPlaces& place
     }
     add(places.system_file);
     return conf;
-}
-
-std::string home_of_user() {
-    std::vector<char> buffer(16384);
-    passwd entry{};
-    passwd* found = nullptr;
-    if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) != 0 ||
-        found == nullptr)
-        return {};
-    return found->pw_dir != nullptr ? found->pw_dir : "";
 }
 
 }  // namespace autolaunch::launcher

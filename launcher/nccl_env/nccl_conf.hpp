@@ -13,7 +13,7 @@ namespace autolaunch::launcher {
 void parse_nccl_conf(std::string_view text, const std::string& file, NcclConf& conf);
 
 struct NcclConfPlaces {
-    std::string home;         ///< of the user; empty: none
+    std::string home;         ///< as NCCL finds it: the database of users', not $HOME; empty: none
     std::string working_dir;  ///< of the ranks: NCCL_CONF_FILE may be relative
     std::string system_file = "/etc/nccl.conf";
 };
@@ -22,8 +22,5 @@ struct NcclConfPlaces {
 /// /etc/nccl.conf. A file that is missing says nothing, like NCCL, but for NCCL_CONF_FILE, of which
 /// it warns. Reads at most 1 MiB of each.
 NcclConf read_nccl_conf(const EnvironmentMap& found, const NcclConfPlaces& places);
-
-/// The user's home folder as NCCL finds it: the password database's, not $HOME.
-std::string home_of_user();
 
 }  // namespace autolaunch::launcher

@@ -1,5 +1,6 @@
 #include "policy/job_site.hpp"
 
+#include "base/ask_in_time.hpp"
 #include "base/deadline.hpp"
 #include "site/site_checks.hpp"
 #include "site/site_file.hpp"
@@ -30,7 +31,8 @@ UserAndGroups ask_for_roles(const SiteSettings& settings) {
     std::vector<std::string> names;
     for (const SiteRole& role : settings.roles)
         names.push_back(role.name);
-    auto asked = ask_in_time(std::move(names), kGroupsTime);
+    auto asked = ask_in_time([names = std::move(names)] { return read_user_and_groups(names); },
+                             Deadline::after(kGroupsTime));
     if (!asked)
         refuse_without_answer(settings,
                               "the system's database of users and groups gave no answer in 30 s");
@@ -46,7 +48,7 @@ PolicyVerdict require_answers(PolicyVerdict verdict, const SiteSettings& setting
         refuse_without_answer(
             settings, "the system's database of users did not answer for " + asked.user.name);
     for (const SiteRole& role : settings.roles)
-        if (asked.groups.at(role.name) == GroupAnswer::no_answer)
+        if (asked.groups.at(role.name) == DatabaseAnswer::no_answer)
             refuse_without_answer(settings, "the system's database of groups did not answer for " +
                                                 role.name + ", a role (" + place_of(role.at) + ")");
     return verdict;
@@ -96,7 +98,7 @@ PolicyVerdict JobSite::judge(const JobClaim& claim) const {
         return {};
     const UserAndGroups asked = ask_for_roles(settings_);
     const auto exists = [&](const std::string& name) {
-        return asked.groups.at(name) != GroupAnswer::none;
+        return asked.groups.at(name) != DatabaseAnswer::none;
     };
     return require_answers(judge_claim(settings_, asked.user, claim, exists), settings_, asked);
 }

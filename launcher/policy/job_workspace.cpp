@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "base/workspace.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "policy/user_groups.hpp"
 
 #include <unistd.h>
@@ -28,17 +29,23 @@ void find_own_group(JobSpec& spec, std::vector<SpecError>& errors) {
     WorkspaceSpec& workspace = spec.workspace;
     if (workspace.group.empty())
         return;
-    const auto number = group_number(workspace.group);
-    if (!number)
+    const GroupLookup group = group_number(workspace.group);
+    if (group.answer == DatabaseAnswer::no_answer)
+        throw ExitError(exit_code::kUnavailable, ErrorCode::system,
+                        "whether there is a group " + workspace.group +
+                            " (workspace.group) is not known: the system's database of groups "
+                            "gave no answer",
+                        "try again when `getent group " + workspace.group + "` answers");
+    if (group.answer == DatabaseAnswer::none)
         return errors.push_back(mistake(
             spec, "workspace.group",
             "this node has no group " + workspace.group + ": getent group " + workspace.group));
-    if (::geteuid() != 0 && !process_has_group(*number))
+    if (::geteuid() != 0 && !process_has_group(group.number))
         return errors.push_back(mistake(spec, "workspace.group",
                                         "you are not in the group " + workspace.group +
                                             " (id -Gn): name one of yours, or log in anew once you "
                                             "have been added to it"));
-    workspace.group_number = *number;
+    workspace.group_number = group.number;
 }
 
 void isolate(JobSpec& spec, const JobSite& site, std::vector<SpecError>& errors) {

@@ -54,14 +54,35 @@ std::vector<SlurmRole> roles_to_write(const PolicySource& source) {
     if (!source.settings.has_roles() || source.settings.roles.empty())
         refuse(source.file + " has no roles",
                "authorization: {rbac_enabled: true, user_groups: [...]} (docs/site.md)");
+    for (const SiteRole& role : source.settings.roles)
+        if (look_up_group(role.name).answer == DatabaseAnswer::no_answer)
+            throw ExitError(exit_code::kUnavailable, ErrorCode::system,
+                            "who is in the group " + role.name +
+                                " is not known: the system's "
+                                "database of groups gave no answer",
+                            "try again when `getent group " + role.name + "` answers");
     return slurm_roles(source.settings, group_members);
+}
+
+// Empty: there is the group that the role is of.
+std::string doubt_of_group(const std::string& role, const std::string& place) {
+    switch (look_up_group(role).answer) {
+        case DatabaseAnswer::exists:
+            return {};
+        case DatabaseAnswer::none:
+            return "the role " + role + " (" + place +
+                   ") is nobody's: this system has no such group";
+        case DatabaseAnswer::no_answer:
+            break;
+    }
+    return "whether there is the group of the role " + role + " (" + place +
+           ") is not known: the system's database of groups gave no answer";
 }
 
 void note_listing(const std::vector<SlurmRole>& roles, std::vector<std::string>& notes) {
     for (const SlurmRole& role : roles)
-        if (!group_exists(role.name))
-            notes.push_back("the role " + role.name + " (" + role.place +
-                            ") is nobody's: this system has no such group");
+        if (std::string doubt = doubt_of_group(role.name, role.place); !doubt.empty())
+            notes.push_back(std::move(doubt));
         else if (role.members.empty())
             notes.push_back("nobody is listed in the group " + role.name +
                             ": its associations are not written and not compared");
@@ -72,9 +93,8 @@ PolicyOutcome show(const PolicySource& source, bool json, std::vector<std::strin
     ask_slurm(facts, Deadline::after(kPolicyTime));
     SiteRecord record{source.file, check_site(source.settings, facts), {}, std::move(notes)};
     for (const SiteRole& role : source.settings.roles)
-        if (!group_exists(role.name))
-            record.notes.push_back("the role " + role.name + " (" + place_of(role.at) +
-                                   ") is nobody's: this system has no such group");
+        if (std::string doubt = doubt_of_group(role.name, place_of(role.at)); !doubt.empty())
+            record.notes.push_back(std::move(doubt));
     if (!json)
         return {source.file + "\n" + site_table(record), {}, exit_code::kSuccess};
     JsonText text(Secrets::mask, {});

@@ -1,5 +1,6 @@
 #include "policy/user_groups.hpp"
 
+#include "base/ask_in_time.hpp"
 #include "base/text.hpp"
 
 #include <grp.h>
@@ -7,55 +8,34 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstddef>
+#include <chrono>
 #include <cstdint>
-#include <future>
 #include <optional>
-#include <thread>
-#include <utility>
 
 namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::size_t kFirstBuffer = 4096, kLargestBuffer = std::size_t{16} << 20;
-
-// `ask` is one of the _r functions: ERANGE asks for more room. What is not found is no error of
-// glibc's, but a directory that does not answer is one.
-template <class Record>
-GroupAnswer ask_database(auto ask, Record& record, std::vector<char>& buffer) {
-    for (buffer.resize(kFirstBuffer); buffer.size() <= kLargestBuffer;) {
-        Record* found = nullptr;
-        const int error = ask(&record, buffer.data(), buffer.size(), &found);
-        if (error == EINTR)
-            continue;
-        if (error == ERANGE) {
-            buffer.resize(buffer.size() * 2);
-            continue;
-        }
-        if (error != 0)
-            return GroupAnswer::no_answer;
-        return found != nullptr ? GroupAnswer::exists : GroupAnswer::none;
-    }
-    return GroupAnswer::no_answer;
-}
+constexpr auto kGroupTime = std::chrono::seconds(10);
 
 std::string group_name(gid_t gid) {
     struct group record {};
     std::vector<char> buffer;
     const auto ask = [gid](auto... rest) { return ::getgrgid_r(gid, rest...); };
-    return ask_database(ask, record, buffer) == GroupAnswer::exists ? std::string(record.gr_name)
-                                                                    : std::to_string(gid);
+    return ask_database(ask, record, buffer) == DatabaseAnswer::exists ? std::string(record.gr_name)
+                                                                       : std::to_string(gid);
 }
 
-GroupAnswer ask_group(const std::string& name, struct group& record, std::vector<char>& buffer) {
+DatabaseAnswer ask_group(const std::string& name, struct group& record, std::vector<char>& buffer) {
     const auto ask = [&name](auto... rest) { return ::getgrnam_r(name.c_str(), rest...); };
     return ask_database(ask, record, buffer);
 }
 
-bool find_group(const std::string& name, struct group& record, std::vector<char>& buffer) {
-    return ask_group(name, record, buffer) == GroupAnswer::exists;
+GroupLookup ask_for_group(const std::string& name) {
+    struct group record {};
+    std::vector<char> buffer;
+    const DatabaseAnswer answer = ask_group(name, record, buffer);
+    return {answer, answer == DatabaseAnswer::exists ? record.gr_gid : 0};
 }
 
 std::vector<gid_t> groups_of(const char* name, gid_t primary) {
@@ -91,9 +71,9 @@ JobUser read_job_user() {
     struct passwd record {};
     std::vector<char> buffer;
     const auto ask = [&user](auto... rest) { return ::getpwuid_r(user.uid, rest...); };
-    const GroupAnswer answer = ask_database(ask, record, buffer);
-    user.known = answer == GroupAnswer::exists;
-    user.answered = answer != GroupAnswer::no_answer;
+    const DatabaseAnswer answer = ask_database(ask, record, buffer);
+    user.known = answer == DatabaseAnswer::exists;
+    user.answered = answer != DatabaseAnswer::no_answer;
     user.name = user.known ? std::string(record.pw_name) : "user " + std::to_string(user.uid);
     for (const gid_t gid :
          user.known ? groups_of(record.pw_name, record.pw_gid) : groups_of_process()) {
@@ -104,15 +84,18 @@ JobUser read_job_user() {
     return user;
 }
 
-std::optional<gid_t> group_number(const std::string& name) {
-    struct group record {};
-    std::vector<char> buffer;
-    if (find_group(name, record, buffer))
-        return record.gr_gid;
+GroupLookup look_up_group(const std::string& name) {
+    return ask_in_time([name] { return ask_for_group(name); }, Deadline::after(kGroupTime))
+        .value_or(GroupLookup{DatabaseAnswer::no_answer, 0});
+}
+
+GroupLookup group_number(const std::string& name) {
+    GroupLookup group = look_up_group(name);
     long long number = 0;
-    if (parse_integer(name, number) && number >= 0 && number < static_cast<long long>(UINT32_MAX))
-        return static_cast<gid_t>(number);
-    return std::nullopt;
+    if (group.answer == DatabaseAnswer::none && parse_integer(name, number) && number >= 0 &&
+        number < static_cast<long long>(UINT32_MAX))
+        group = {DatabaseAnswer::exists, static_cast<gid_t>(number)};
+    return group;
 }
 
 bool process_has_group(gid_t group) {
@@ -120,38 +103,18 @@ bool process_has_group(gid_t group) {
     return group == ::getegid() || std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-GroupAnswer look_up_group(const std::string& name) {
-    struct group record {};
-    std::vector<char> buffer;
-    return ask_group(name, record, buffer);
-}
-
-std::optional<UserAndGroups> ask_in_time(std::vector<std::string> groups,
-                                         std::chrono::milliseconds time) {
-    std::promise<UserAndGroups> promise;
-    auto answer = promise.get_future();
-    std::thread([names = std::move(groups), promise = std::move(promise)]() mutable {
-        UserAndGroups asked{read_job_user(), {}};
-        for (const std::string& name : names)
-            asked.groups[name] = look_up_group(name);
-        promise.set_value(std::move(asked));
-    }).detach();
-    if (answer.wait_for(time) != std::future_status::ready)
-        return std::nullopt;
-    return answer.get();
-}
-
-bool group_exists(const std::string& name) {
-    struct group record {};
-    std::vector<char> buffer;
-    return find_group(name, record, buffer);
+UserAndGroups read_user_and_groups(const std::vector<std::string>& groups) {
+    UserAndGroups asked{read_job_user(), {}};
+    for (const std::string& name : groups)
+        asked.groups[name] = ask_for_group(name).answer;
+    return asked;
 }
 
 std::vector<std::string> group_members(const std::string& name) {
     struct group record {};
     std::vector<char> buffer;
     std::vector<std::string> members;
-    if (!find_group(name, record, buffer))
+    if (ask_group(name, record, buffer) != DatabaseAnswer::exists)
         return members;
     for (char** member = record.gr_mem; member != nullptr && *member != nullptr; ++member)
         members.emplace_back(*member);

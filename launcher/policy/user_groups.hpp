@@ -1,9 +1,9 @@
 #pragma once
+#include "base/user_database.hpp"
+
 #include <sys/types.h>
 
-#include <chrono>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,24 +23,25 @@ struct JobUser {
 /// happens to run with. Blocks as the databases do.
 JobUser read_job_user();
 
-/// What a database of users says of a group. getgrouplist(3) leaves out the groups of a directory
-/// that does not answer, and says nothing: this can tell.
-enum class GroupAnswer { exists, none, no_answer };
-GroupAnswer look_up_group(const std::string& name);
+/// What the databases say of a group. getgrouplist(3) leaves out the groups of a directory that
+/// does not answer, and says nothing: this can tell.
+struct GroupLookup {
+    DatabaseAnswer answer = DatabaseAnswer::none;
+    gid_t number = 0;  ///< where it exists
+};
+/// Takes 10 s at most; longer is no answer.
+GroupLookup look_up_group(const std::string& name);
+/// The same, of a number too: one that is no group's name exists.
+GroupLookup group_number(const std::string& name);
 
 /// A user, and of each group whether it exists.
 struct UserAndGroups {
     JobUser user;
-    std::map<std::string, GroupAnswer> groups;
+    std::map<std::string, DatabaseAnswer> groups;
 };
-/// Both, or nothing where that takes longer: what stands behind nsswitch has deadlines of minutes,
-/// or none. A thread stays with the question then, for the process has nothing left but to end.
-std::optional<UserAndGroups> ask_in_time(std::vector<std::string> groups,
-                                         std::chrono::milliseconds time);
+/// Blocks as the databases do, which have deadlines of minutes, or none: see ask_in_time().
+UserAndGroups read_user_and_groups(const std::vector<std::string>& groups);
 
-bool group_exists(const std::string& name);
-/// Of a name or a number; nothing: there is none.
-std::optional<gid_t> group_number(const std::string& name);
 /// Whether this process runs with the group, so that it may give files to it.
 bool process_has_group(gid_t group);
 

@@ -97,6 +97,8 @@ void Quorum::stop() {
         return;
     timer_.cancel();
     links_.stop();
+    if (obeyed() == options_.node && newest() && newest()->exit_code)
+        witness_.clear();
 }
 
 // Of the highest record that was accepted: a candidate asks its voters.

@@ -1,5 +1,6 @@
 #include "quorum/witness.hpp"
 
+#include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/unique_fd.hpp"
 
@@ -8,9 +9,15 @@
 #include <unistd.h>
 
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace autolaunch::launcher {
+
+namespace {
+constexpr std::string_view kVoter = ".voter-", kWitness = ".witness-";
+}  // namespace
 
 Witness::Witness(std::filesystem::path folder, std::uint64_t incarnation)
     : folder_(std::move(folder)), own_(file_of(incarnation)) {}
@@ -29,7 +36,7 @@ void Witness::enter() {
 }
 
 std::filesystem::path Witness::file_of(std::uint64_t incarnation) const {
-    return folder_ / (".voter-" + hex64(incarnation));
+    return folder_ / (std::string(kVoter) + hex64(incarnation));
 }
 
 bool Witness::shares_folder_with(std::uint64_t incarnation) const {
@@ -38,10 +45,19 @@ bool Witness::shares_folder_with(std::uint64_t incarnation) const {
            ::access(own_.c_str(), F_OK) == 0;
 }
 
+// Files of agents that were killed stay where they are, or every lost node would leave one. First
+// those that links are made of: what is late then, of whomever, claims nothing any more.
+void Witness::clear() const {
+    std::error_code rest;  // they are empty, and the end of the next job here tries again
+    for (const std::string_view kind : {kVoter, kWitness})
+        for (const auto& file : list_folder(folder_, rest, kind))
+            ::unlink(file.c_str());
+}
+
 // What an answer that was lost has told of is asked for again: a link that failed may be there.
 bool Witness::claim(std::int64_t job, int formed) const {
     const std::filesystem::path witness =
-        folder_ / (".witness-" + std::to_string(job) + "-" + std::to_string(formed));
+        folder_ / (std::string(kWitness) + std::to_string(job) + "-" + std::to_string(formed));
     if (::link(own_.c_str(), witness.c_str()) == 0)
         return true;
     struct stat ours {

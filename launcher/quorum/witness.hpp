@@ -22,6 +22,8 @@ public:
     /// True: it is ours, from now on or from before. Of these two voters it is so once and for all.
     /// `job` and `formed` are theirs alone.
     bool claim(std::int64_t job, int formed) const;
+    /// The job is over, and its end recorded: no file of a vote stays in the folder, whosever.
+    void clear() const;
 
 private:
     std::filesystem::path file_of(std::uint64_t incarnation) const;

@@ -1,5 +1,6 @@
 #include "rendezvous/host_lookup.hpp"
 
+#include "base/ask_in_time.hpp"
 #include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
 #include "rendezvous/slurm_lookup.hpp"
@@ -18,10 +19,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -78,21 +77,6 @@ NameLookup look_up(const HostName& host) {
     if (!known_as.empty() && known_as != host.name)
         resolve(known_as, lookup);
     return lookup;
-}
-
-/// Starts a thread that takes no signals: they are the event loop's.
-template <class Work>
-void start_detached(Work work) {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-        std::thread(std::move(work)).detach();
-    } catch (...) {
-        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-        throw;
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 std::string interface_of(const std::string& own_address) {

@@ -3,6 +3,7 @@
 #include "base/file_system.hpp"
 #include "base/read_at_most.hpp"
 #include "base/text.hpp"
+#include "base/user_database.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "nccl_env/nccl_conf.hpp"
 #include "nccl_env/site.hpp"
@@ -108,9 +109,16 @@ void check_topology_file(const EnvironmentMap& settings, const NcclConf& conf,
     }
 }
 
-NcclConfPlaces conf_places(const JobSpec& spec) {
-    return {home_of_user(),
-            absolute_path(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir)};
+NcclConf read_conf(const JobSpec& spec, const EnvironmentMap& settings, NcclConfPlaces places) {
+    const UserRecord user = own_user_record();
+    places.home = user.home;
+    places.working_dir = absolute_path(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir);
+    NcclConf conf = read_nccl_conf(settings, places);
+    if (user.answer == DatabaseAnswer::no_answer)
+        conf.warnings.push_back(
+            "the system's database of users does not answer: where your ~/.nccl.conf is is not "
+            "known, and NCCL will wait for the same answer");
+    return conf;
 }
 
 }  // namespace
@@ -125,7 +133,7 @@ NcclSite read_nccl_site(const JobSpec& spec, const EnvironmentMap& environment,
     if (topology.gpus.empty())
         return site;
     const EnvironmentMap settings = settings_of_user(spec, environment);
-    site.conf = read_nccl_conf(settings, conf_places(spec));
+    site.conf = read_conf(spec, settings, {});
     check_topology_file(settings, site.conf, topology, "", site);
     if (profile)
         site.profile = to_nccl_profile(
@@ -142,12 +150,12 @@ SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& enviro
         choose_profile(spec.nccl.profile, with_fabric(topology.identity, topology));
     if (topology.gpus.empty())
         return saved;
-    NcclConfPlaces places = conf_places(spec);
+    NcclConfPlaces places;
     const std::string root = is_folder(file) ? file : "";
     if (!root.empty() && path_exists(root + "/etc/nccl.conf"))
         places.system_file = root + "/etc/nccl.conf";
     const EnvironmentMap settings = settings_of_user(spec, environment);
-    saved.site.conf = read_nccl_conf(settings, places);
+    saved.site.conf = read_conf(spec, settings, places);
     if (!root.empty())  // else nobody has the machine's files
         check_topology_file(settings, saved.site.conf, topology, root, saved.site);
     if (spec.nccl.profile == "auto" && topology.identity.empty() && !profile && spec.nccl.manage)

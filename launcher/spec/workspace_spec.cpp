@@ -11,7 +11,8 @@ Workspace workspace_of(const WorkspaceSpec& spec) {
         made.folder = static_cast<mode_t>(*spec.mode);
     if (spec.most)
         made.folder &= static_cast<mode_t>(*spec.most);
-    made.exact = spec.mode || spec.group_number || spec.most;
+    // An administrator's limit opens nothing that the umask closes.
+    made.exact = spec.mode || spec.group_number || made.folder != Workspace().folder;
     return made;
 }
 

@@ -73,6 +73,7 @@ apart killed
 python3 -c 'import json; [json.loads(line) for line in open("killed/events.jsonl")]' || fail "events.jsonl has a line that is none"
 contains "the end" killed/exit.json '"exit_code": 0'
 contains "who is head" killed/head.json '"hostname": "node3"'
+expect "files of votes that are left, also of those that were killed" "" "$(find killed -maxdepth 1 -name '.voter-*' -o -maxdepth 1 -name '.witness-*')"
 
 # It is cut off, and comes back when another one is head.
 start cut 2:4

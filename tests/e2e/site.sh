@@ -106,7 +106,53 @@ for command in "validate" "plan -c" "-c"; do says 65 "$looser" amy "$AUTOLAUNCH"
 job 'rbac: {roles: {mine: {max_gpus: 100}}}' >own_role.yaml
 says 65 'a job may make roles smaller, not add any' amy "$AUTOLAUNCH" -c own_role.yaml
 
+# ---- data_isolation ------------------------------------------------------------------------------------------------
+# isolated UMASK:FOLDER:FILE...: modes of a run and of the checkpoint that its rank saves. Whoever may read them least counts.
+cp "$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample" programs/
+isolated() {
+    local case mask folder file
+    for case in "$@"; do
+        IFS=: read -r mask folder file <<<"$case"
+        rm -rf runs/isolated runs/saved
+        amy bash -c "umask $mask"'; timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --log-dir "$0/runs/isolated" -c "$0/isolated.yaml"' \
+            "$work" >out.log 2>&1 </dev/null || failed "isolated, umask $mask: $(cat out.log)"
+        [ "$(stat -c %a runs/isolated{,/generation-0/rank-0} runs/saved{,/step-00000001} | tr '\n' ' ')" = "$folder $folder $folder $folder " ] &&
+            [ "$(stat -c %a runs/isolated/{events.jsonl,generation-0/rank-0/stdout} runs/saved/step-00000001/manifest.json | tr '\n' ' ')" = "$file $file $file " ] ||
+            failed "umask $mask: $(find runs/isolated runs/saved -printf '%m %p\n')"
+        ! ben cat runs/isolated/events.jsonl runs/saved/step-00000001/manifest.json >/dev/null 2>&1 || failed "ben reads what is amy's"
+    done
+}
+trains() { # LINE...: a job that saves a checkpoint
+    printf '%s\n' "trainer: {command: [$work/programs/checkpoint_sample, 2, $work/runs/saved, 1, 0]}" "$@" >isolated.yaml
+}
+isolation() { echo "data_security: {data_isolation: $1}" >isolation.yaml && install_site isolation.yaml; }
+isolation private && trains && isolated 000:700:600 022:700:600 077:700:600
+isolation group && trains && isolated 000:750:640 077:700:600
+isolation true && trains && isolated 022:750:640
+trains 'workspace: {mode: 0700}' && isolated 022:700:600
+trains 'security: {data_security: {data_isolation: private}}' && isolated 022:700:600
+trains 'workspace: {mode: 0770}'
+for command in validate "plan -c" -c; do
+    says 65 "workspace.mode: 0770 lets in more than data_security.data_isolation: true ($site:1) does: 0750 at most" \
+        amy "$AUTOLAUNCH" $command isolated.yaml
+done
+isolation private && trains 'workspace: {mode: 0750}'
+says 65 "0750 lets in more than data_security.data_isolation: private ($site:1) does: 0700 at most" amy "$AUTOLAUNCH" -c isolated.yaml
+for looser in false group; do
+    trains "security: {data_security: {data_isolation: $looser}}"
+    says 65 "isolated.yaml:2:44: data_security.data_isolation: $looser is not what the administrator allows: private ($site:1)" \
+        amy "$AUTOLAUNCH" -c isolated.yaml
+done
+# A folder that was there and lets in more; a checkpoint in a folder that lets in more has one of its own in it.
+amy mkdir -m 755 runs/wide && trains
+says 73 'chmod 0700' amy "$AUTOLAUNCH" -c isolated.yaml --log-dir "$work/runs/wide"
+[ -z "$(ls runs/wide)" ] || failed "a run began in a folder that lets in more: $(ls runs/wide)"
+rm -rf runs/saved && amy mkdir -m 755 runs/saved
+says 0 'done' amy "$AUTOLAUNCH" -c isolated.yaml --nproc-per-node 1 --log-dir "$work/runs/narrow"
+[ "$(stat -c %a runs/saved/step-00000001)" = 700 ] || failed "a checkpoint below it: $(find runs/saved -printf '%m %p\n')"
+
 # ---- roles ---------------------------------------------------------------------------------------------------------
+install_site both.yaml
 asking() { job "slurm_config: {nodes: $1, gpus_per_node: $2, time_limit: \"$3\"}" >asks.yaml; }
 asking 1 8 24:00:00 && says 0 'roles: allowed: role engineers' amy "$AUTOLAUNCH" validate asks.yaml
 asking 2 8 1:00:00 && says 77 "16 GPUs (2 nodes x 8) are more than max_gpus 8 of the role engineers ($site:$line)" \

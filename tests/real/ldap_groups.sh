@@ -70,6 +70,7 @@ authorization:
     - {name: engineers, permissions: [train, checkpoint, validate]}
 END
 chmod 644 /etc/autolaunch/site.yaml
+cp /etc/autolaunch/site.yaml roles.yaml
 
 echo "-- the directory answers: its groups decide"
 says 0 'roles: allowed: role engineers' ann "$AUTOLAUNCH" validate job.yaml
@@ -103,4 +104,20 @@ echo "-- nslcd is gone"
 kill "$nslcd" && wait "$nslcd" 2>/dev/null
 refused "without nslcd" ann 'is not known: the system'\''s database of'
 says 0 'allowed: roles do not limit root' "$AUTOLAUNCH" validate job.yaml
+
+echo "-- it stands still, nslcd has its own limits, and no role asks: a start takes 10 s, and says what it does not know"
+sed -i '/reconnect_\|bind_timelimit/d' /etc/nslcd.conf
+printf 'audit: {enabled: true, directory: %s/trail, events_to_log: [job_submission]}\n' "$work" >/etc/autolaunch/site.yaml
+mkdir -m 1777 trail
+nslcd -d >>nslcd.out 2>&1 &
+nslcd=$!
+eventually "an answer of the directory" sh -c 'getent group engineers >/dev/null'
+kill -STOP "$slapd"
+began=$SECONDS
+says 0 "the system's database of users does not answer; its lines name user 5001" ann "$AUTOLAUNCH" -c job.yaml
+echo "still, with nslcd's own limits: it took $((SECONDS - began)) s"
+[ $((SECONDS - began)) -le 30 ] || failed "a start stood for $((SECONDS - began)) s"
+printf 'workspace: {group: engineers}\n' >>job.yaml
+says 69 'whether there is a group engineers (workspace.group) is not known' ann "$AUTOLAUNCH" -c job.yaml
+says 69 'who is in the group engineers is not known' "$AUTOLAUNCH" policy render slurm limits --site roles.yaml
 count_failures

@@ -1,6 +1,7 @@
 // What fuzzers of texts from outside check holds for their seeds, in every build.
 
 #include "../fuzz/audit_line_check.hpp"
+#include "../fuzz/hand_over_list_check.hpp"
 #include "../fuzz/identity_token_check.hpp"
 #include "../fuzz/klist_check.hpp"
 #include "../fuzz/s3_answer_check.hpp"
@@ -59,6 +60,21 @@ TEST_CASE("an administrator's file is settings or errors with their places, with
     CHECK(settings >= 2);
 }
 
+TEST_CASE("a list of files from another mover is read or refused, with any bit flipped") {
+    std::size_t lists = 0;
+    CHECK(check_seeds("hand_over_list", [&](const std::string& bytes) {
+              lists += launcher::check_hand_over_list(bytes) ? 1 : 0;
+          }) >= 4);
+    CHECK(lists >= 2);
+    const std::string one = R"([["/a",1,0,420]])";
+    CHECK(launcher::check_hand_over_list(one));
+    for (const char* bytes : {"0", "-1", "4398046511105", "9223372036854775808"}) {
+        std::string wrong = one;
+        wrong.replace(wrong.find(",1,") + 1, 1, bytes);
+        CHECK_FALSE(launcher::check_hand_over_list(wrong));
+    }
+}
+
 TEST_CASE("what klist prints is a ticket or a reason, with any bit flipped") {
     std::size_t tickets = 0;
     CHECK(check_seeds("klist", [&](const std::string& bytes) {
@@ -69,9 +85,8 @@ TEST_CASE("what klist prints is a ticket or a reason, with any bit flipped") {
 
 TEST_CASE("what a bucket's server answers is read or refused, with any bit flipped") {
     std::size_t found = 0;
-    CHECK(check_seeds("s3_answer", [&](const std::string& bytes) {
-              found += s3::check_s3_bytes(bytes);
-          }) >= 3);
+    CHECK(check_seeds("s3_answer",
+                      [&](const std::string& bytes) { found += s3::check_s3_bytes(bytes); }) >= 3);
     CHECK(found >= 3);
 }
 

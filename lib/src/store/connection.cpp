@@ -1,5 +1,7 @@
 #include "store/connection.hpp"
 
+#include "base/ask_in_time.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <netdb.h>
@@ -10,9 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <future>
 #include <memory>
-#include <thread>
 
 namespace autolaunch::store {
 namespace {
@@ -40,11 +40,8 @@ LookUp look_up(const std::string& host, std::uint16_t port, int flags) {
 /// The resolver keeps its own time, which may be minutes, and cannot be interrupted. So it runs on
 /// a thread that is left behind when the deadline passes; what they share outlives both.
 LookUp look_up_by(const Deadline& deadline, const std::string& host, std::uint16_t port) {
-    const auto result = std::make_shared<std::promise<LookUp>>();
-    auto answer = result->get_future();
-    std::thread([result, host, port] { result->set_value(look_up(host, port, 0)); }).detach();
-    if (answer.wait_until(deadline.at()) == std::future_status::ready)
-        return answer.get();
+    if (auto found = ask_in_time([host, port] { return look_up(host, port, 0); }, deadline))
+        return std::move(*found);
     throw TimeoutError("the store's host " + host + " could not be looked up in time",
                        "the resolver does not answer; a numeric MASTER_ADDR needs none");
 }

@@ -5,12 +5,12 @@
 #include "base/json_nesting.hpp"
 #include "base/read_at_most.hpp"
 #include "base/text.hpp"
+#include "base/user_database.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 #include "session/environment.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -37,15 +37,6 @@ constexpr std::size_t kMostGenerations = 3;  // of a lineage within a lineage
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? "" : value;
-}
-
-std::string user_name() {
-    char buffer[4096];
-    struct passwd record {};
-    struct passwd* found = nullptr;
-    if (::getpwuid_r(::geteuid(), &record, buffer, sizeof buffer, &found) == 0 && found != nullptr)
-        return found->pw_name;
-    return "user " + std::to_string(::geteuid());
 }
 
 // What is executed; of an interpreter the first of its arguments that is a file: the script.
@@ -101,7 +92,7 @@ void set_if_any(Json& json, const char* key, const std::string& value) {
 }
 
 Json facts_of_process() {
-    Json json = {{"user", user_name()}, {"uid", ::geteuid()}, {"host", hostname()}};
+    Json json = {{"user", own_user_record().name}, {"uid", ::geteuid()}, {"host", hostname()}};
     set_if_any(json, "job", variable(env::kRunId));
     set_if_any(json, "spec_digest", variable(env::kSpecDigest));
     const fs::path program = program_of_process();

@@ -1,0 +1,50 @@
+#pragma once
+#include "base/deadline.hpp"
+
+#include <csignal>
+#include <exception>
+#include <future>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+namespace autolaunch {
+
+/// A thread that nobody waits for, and that takes no signals: they are its process's main thread's.
+template <class Work>
+void start_detached(Work work) {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        std::thread(std::move(work)).detach();
+    } catch (...) {
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        throw;
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+/// What `question` returns, or nothing where that takes too long: for calls of the system that have
+/// no deadline of their own and cannot be interrupted (the databases of users and of hosts). The
+/// thread stays with the question then, so it may refer to nothing that ends before the process.
+/// What the question throws is thrown here.
+template <class Question>
+auto ask_in_time(Question question, const Deadline& deadline) {
+    using Answer = std::invoke_result_t<Question&>;
+    std::promise<Answer> promise;
+    auto answer = promise.get_future();
+    start_detached([question = std::move(question), promise = std::move(promise)]() mutable {
+        try {
+            promise.set_value(question());
+        } catch (...) {
+            promise.set_exception(std::current_exception());
+        }
+    });
+    if (answer.wait_until(deadline.at()) != std::future_status::ready)
+        return std::optional<Answer>();
+    return std::optional<Answer>(answer.get());
+}
+
+}  // namespace autolaunch
