@@ -55,8 +55,10 @@ nslcd=$!
 trap 'kill -CONT "$slapd" 2>/dev/null; kill "$slapd" "$nslcd" 2>/dev/null; cleanup' EXIT
 eventually "an answer of the directory" sh -c 'getent group engineers >/dev/null'
 
-for user in ann:5001 bob:5002; do # without their groups: those are asked of the directory
-    printf '#!/bin/sh\nexec setpriv --reuid %s --regid %s --clear-groups env HOME=/ "$@"\n' "${user#*:}" "${user#*:}" >"programs/${user%:*}"
+# Without their groups: those are asked of the directory. Not by setpriv(1), which asks it for the number.
+for user in ann:5001 bob:5002; do
+    printf '#!/usr/bin/python3 -I\nimport os, sys\nos.setgroups([])\nos.setgid(%s)\nos.setuid(%s)\nos.environ["HOME"] = "/"\nos.execvp(sys.argv[1], sys.argv[1:])\n' \
+        "${user#*:}" "${user#*:}" >"programs/${user%:*}"
     chmod 755 "programs/${user%:*}"
 done
 mkdir -m 1777 runs
@@ -116,7 +118,7 @@ kill -STOP "$slapd"
 began=$SECONDS
 says 0 "the system's database of users does not answer; its lines name user 5001" ann "$AUTOLAUNCH" -c job.yaml
 echo "still, with nslcd's own limits: it took $((SECONDS - began)) s"
-[ $((SECONDS - began)) -le 30 ] || failed "a start stood for $((SECONDS - began)) s"
+[ $((SECONDS - began)) -le 20 ] || failed "a start stood for $((SECONDS - began)) s"
 printf 'workspace: {group: engineers}\n' >>job.yaml
 says 69 'whether there is a group engineers (workspace.group) is not known' ann "$AUTOLAUNCH" -c job.yaml
 says 69 'who is in the group engineers is not known' "$AUTOLAUNCH" policy render slurm limits --site roles.yaml
