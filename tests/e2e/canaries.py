@@ -2,6 +2,7 @@
 and /proc entries; canaries.py listen SECONDS_FILE prints those in the packets of the loopback until that file is there;
 canaries.py rank is a rank that has them, and loses them in every way that ranks do.
 """
+import base64
 import json
 import os
 import re
@@ -12,13 +13,30 @@ import sys
 import time
 import traceback
 
-CANARY = re.compile(b"kan" + b"ari-([0-9]{2})-" + os.environ["CANARY_MARK"].encode())
+NAME = b"kan" + b"ari-"
+CANARY = re.compile(NAME + b"([0-9]{2})-" + os.environ["CANARY_MARK"].encode())
+
+
+def encoded_names():
+    """What each of them begins with, in the forms in which a secret is still one: hexadecimal, base64 at each of its three
+    alignments, UTF-16, and turned round."""
+    forms = [NAME.hex().encode(), NAME.hex().upper().encode(), NAME.decode().encode("utf-16-le"), NAME[::-1]]
+    for before in range(3):
+        text = base64.b64encode(b"\0" * before + NAME)
+        whole = (before + len(NAME)) // 3 * 4  # of which all bits are known
+        forms.append(text[(before * 8 + 5) // 6:whole])
+    return forms
+
+
+ENCODED = encoded_names()
 MOST = 32 << 20
 
 
 def tell(found, where):
     for number in sorted(set(CANARY.findall(found))):
         print(number.decode(), where, flush=True)
+    for form in (form for form in ENCODED if form in found):
+        print("encoded", ascii(form), where, flush=True)
 
 
 def look_at_file(path):
@@ -110,8 +128,12 @@ def rank():
     print("prints", said, flush=True)
     with open(f"here-{generation}-{number}", "w") as file:
         file.write(f"{sum(map(len, values))} {len(stdin)}")
+    looks = 0
     while not os.path.exists("go"):
         time.sleep(0.01)
+        looks += 1
+        if generation == "0" and looks % 50 == 0:
+            print("waits", flush=True)  # the search may take long: this is no hang
     if generation == "1":
         time.sleep(600)  # it hangs, with the secrets in its frames
     if number == "1":

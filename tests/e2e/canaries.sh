@@ -99,6 +99,17 @@ setpriv --reuid 65534 --regid 65534 --clear-groups env -i CANARY_MARK="$CANARY_M
 expect "what another user finds while the job runs" "" "$(cat by-another)"
 "$python" look.py look /nowhere >by-root 2>&1
 [ -s by-root ] || failed "the search finds nothing as root either: it does not search"
+mkdir encoded
+"$python" - "$(canary 1)" <<'END'
+import base64, pathlib, sys
+word, folder = sys.argv[1].encode(), pathlib.Path("encoded")
+forms = [word.hex(), word.hex().upper(), word[::-1].decode(), *(base64.b64encode(b"xy"[:n] + word).decode() for n in range(3))]
+for number, form in enumerate(forms):
+    (folder / str(number)).write_text(form)
+(folder / "utf-16").write_bytes(word.decode().encode("utf-16-le"))
+END
+expect "forms of a canary that the search knows" 7 "$("$python" look.py look encoded | grep -c '^encoded .* encoded/')"
+rm -r encoded
 touch go
 for node in 0 1; do wait "${agents[node]}" && failed "a job that hung ended well"; done
 touch over

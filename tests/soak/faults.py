@@ -29,16 +29,34 @@ def signal(host, name, program, which=()):
                           stdout=subprocess.DEVNULL).returncode == 0
 
 
+def kills_heard(host):
+    """How often Slurm has told that node's slurmd to kill a step that is not there."""
+    return on("head", "cat", f"/etc/slurm/log/slurmd.{host}").count("kill for nonexistent StepId")
+
+
+LATE_KILL_WITHIN = 40  # seconds; 28 were seen
+booted = {}            # host: when, and kills_heard() before
+
+
+def late_kill_may_come():
+    """Slurm (22.05) kills the steps of a job on a node that it takes for dead, and where that is not heard, again once the node is back: by
+    the number of the step alone, which is the same after a requeue, and the batch script then counts as FAILED. The two minutes that Slurm
+    holds what it requeues keep them apart."""
+    return any(time.monotonic() < since + LATE_KILL_WITHIN and kills_heard(host) <= before for host, (since, before) in booted.items())
+
+
 def boot(host):
     """Once Slurm knows that it was gone: a node that is back before that says that it has no such step, and srun ends the job's
     step for it, --no-kill or not (22.05: "Aborting, io error and missing step on node"). And some seconds later, for no machine boots in half of one: Slurm looked at a job that it
     was still requeueing, found it "never runnable", and held it (BadConstraints)."""
+    heard = kills_heard(host)
     subprocess.run(["bash", CLUSTER, "kill", host], stdin=subprocess.DEVNULL, capture_output=True)
     end = time.monotonic() + 60
     while "down" not in on("head", "sinfo", "-h", "-N", "-n", host, "-o", "%T") and time.monotonic() < end:
         time.sleep(0.5)
-    time.sleep(5)
+    time.sleep(3)
     cluster("boot", host)
+    booted[host] = time.monotonic(), heard
 
 
 @dataclass(frozen=True)

@@ -70,13 +70,14 @@ restart: {{max_restarts: 100000, grace_period: 2s, on: {{storage: {{budget: 1000
 
     def hasten(self):
         """Slurm holds what it requeues for two minutes; an operator would not wait for as long. Some seconds are needed: else the end of
-        the script that was requeued counts as the end of the one that starts."""
+        the script that was requeued counts as the end of the one that starts, and what Slurm still has to say to a node that was dead as
+        said to it."""
         shown = on("head", "scontrol", "show", "job", "-o", self.number)
         if "JobState=PENDING Reason=BeginTime" not in shown or " NodeList= " not in shown or not self.nodes_are_up():
             self.waits_since = None
         elif self.waits_since is None:
             self.waits_since = time.monotonic()
-        elif time.monotonic() > self.waits_since + 5:
+        elif time.monotonic() > self.waits_since + 5 and not faults.late_kill_may_come():
             on("head", "scontrol", "update", f"JobId={self.number}", "StartTime=now")
             self.waits_since = None
 
