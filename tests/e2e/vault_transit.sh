@@ -170,7 +170,22 @@ if [ -x "$gpt" ]; then
     json 'd[0]["whole"] and d[0]["not_opened"] == 0'
     job 4 'identity_secret: CKPT_KEY' >gpt.yaml
     says 0 'resumed from step 2' "$AUTOLAUNCH" -c gpt.yaml --log-dir trained-2
-    job 6 "identity_file: $work/run.key" >gpt.yaml
+    # Two nodes, of which the head's alone reaches Vault, and asks once for each secret.
+    job 6 'identity_secret: CKPT_KEY' | sed 's/ranks_per_node: 2/ranks_per_node: 1/' >gpt.yaml
+    : >vault.requests
+    nodes=()
+    for node in 0 1; do
+        reach=$VAULT_ADDR
+        [ $node = 0 ] || reach=
+        AUTOLAUNCH_JOB_KEY="a key for this test" VAULT_ADDR=$reach "$AUTOLAUNCH" --nnodes 2 --node-rank $node --rdzv-endpoint 127.0.0.1 \
+            --rdzv-id "$E2E_MARK" -c gpt.yaml --log-dir trained-nodes >"node-$node.log" 2>&1 </dev/null &
+        nodes+=($!)
+    done
+    for node in 0 1; do wait "${nodes[node]}" || fail "node $node: $(cat node-$node.log)"; done
+    contains "two nodes" node-0.log "resumed from step 4"
+    expect "requests for two secrets of two nodes" 2 "$(grep -c decrypt vault.requests)"
+    ckpt 0 verify trained --identity run.key
+    job 8 "identity_file: $work/run.key" >gpt.yaml
     says 1 'run.key has a key that Vault has wrapped' "$AUTOLAUNCH" -c gpt.yaml --log-dir trained-3
 else
     echo "not tried: going on from encrypted checkpoints; examples/gpt is not built"
