@@ -9,17 +9,13 @@ namespace autolaunch::launcher {
 
 namespace {
 
-std::string base_name(const std::string& path) {
-    return path.substr(path.rfind('/') + 1);
-}  // npos + 1 is 0
-
 bool is_python(const std::string& name) {
     return name.starts_with("python") &&
            name.find_first_not_of("0123456789.", 6) == std::string::npos;
 }
 
 Tool tool_of(const std::vector<Word>& words, std::size_t at) {
-    const std::string name = base_name(words[at].value);
+    const std::string name = program_name(words[at].value);
     if (name == "torchrun")
         return Tool::torchrun;
     if (name == "autolaunch")
@@ -49,7 +45,7 @@ std::size_t wrapper_length(const std::vector<Word>& words, std::size_t at) {
     static const std::set<std::string> kBare = {"exec",    "time",    "nohup", "command", "setsid",
                                                 "sudo",    "stdbuf",  "nice",  "ionice",  "env",
                                                 "numactl", "timeout", "nsys",  "taskset"};
-    const std::string name = base_name(words[at].value);
+    const std::string name = program_name(words[at].value);
     if (!kBare.contains(name))
         return 0;
     std::size_t end = at + 1;
@@ -91,7 +87,7 @@ void find_tool(Launch& launch) {
     }
     if (at >= words.size())
         return;
-    const std::size_t last = carries_program(base_name(words[at].value)) ? words.size() : at + 1;
+    const std::size_t last = carries_program(program_name(words[at].value)) ? words.size() : at + 1;
     for (; at < last; ++at) {
         launch.tool = tool_of(words, at);
         launch.tool_at = at;
@@ -104,11 +100,11 @@ void find_tool(Launch& launch) {
 void look_into_shell(Launch& launch, const SbatchScript& script) {
     std::size_t at = 0;
     const auto& words = launch.program;
-    if (words.empty() || !is_shell(base_name(words[at].value))) {
+    if (words.empty() || !is_shell(program_name(words[at].value))) {
         const auto shell = std::find_if(words.begin(), words.end(), [](const Word& word) {
-            return is_shell(base_name(word.value));
+            return is_shell(program_name(word.value));
         });
-        if (words.empty() || shell == words.end() || !carries_program(base_name(words[0].value)))
+        if (words.empty() || shell == words.end() || !carries_program(program_name(words[0].value)))
             return;
         at = static_cast<std::size_t>(shell - words.begin());
     }
@@ -149,7 +145,7 @@ Launch launch_of(const ShellCommand& command, const SbatchScript& script) {
         launch.by_exec = launch.by_exec || words[at].value == "exec";
         at += length;
     }
-    if (at < words.size() && base_name(words[at].value) == "srun") {
+    if (at < words.size() && program_name(words[at].value) == "srun") {
         launch.by_srun = true;
         const auto parsed =
             parse_slurm_options(std::span(words).subspan(at + 1), SlurmProgram::srun);
@@ -181,6 +177,10 @@ std::string with_dashes(std::string text) {
 bool ends_options(const std::string& value) { return value == "--" || value.ends_with(".py"); }
 
 }  // namespace
+
+std::string program_name(const std::string& path) {
+    return path.substr(path.rfind('/') + 1);
+}  // npos + 1 is 0
 
 const SlurmOption* Launch::srun_option(std::string_view name) const {
     const auto found = std::find_if(srun_options.rbegin(), srun_options.rend(),

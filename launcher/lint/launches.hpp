@@ -40,5 +40,6 @@ std::optional<long long> tasks_per_node_of(const Launch& launch, const SbatchScr
 std::optional<long long> ranks_per_launcher(const Launch& launch, const SbatchScript& script);
 
 const char* name_of(Tool tool);
+std::string program_name(const std::string& path);  ///< without its folder
 
 }  // namespace autolaunch::launcher

@@ -24,7 +24,10 @@ RuleHits settings(const Subject& subject, std::initializer_list<std::string_view
     for (const auto& setting : subject.environment)
         if (setting.exported &&
             std::find(names.begin(), names.end(), setting.name) != names.end() && wrong(setting))
-            hits.push_back({setting.line, setting.name + '=' + setting.value});
+            hits.push_back({setting.line,
+                            setting.name + '=' + setting.value,
+                            {},
+                            remove_assignment(subject.source, setting.line, setting.name)});
     return hits;
 }
 
@@ -72,6 +75,12 @@ RuleHits ib_hca(const Subject& subject) {
         return s.literal && !text.starts_with('=') && names_one_device(text);
     });
     explain(hits, "without = a name is a beginning: mlx5_1 also matches mlx5_10 to mlx5_19");
+    for (auto& hit : hits) {
+        const std::string value = hit.message.substr(12, hit.message.find(": ") - 12);
+        hit.edits = value.starts_with('^')
+                        ? Edits{}  // ^=…: where the whole is not quoted it stays as it is
+                        : replace_assignment(subject.source, hit.line, "NCCL_IB_HCA", '=' + value);
+    }
     return hits;
 }
 
@@ -103,6 +112,8 @@ RuleHits debug_left(const Subject& subject) {
         return equals_ignoring_case(s.value, "INFO") || equals_ignoring_case(s.value, "TRACE");
     });
     explain(hits, "every rank prints hundreds of lines, and again at each communicator");
+    for (auto& hit : hits)
+        hit.edits = replace_assignment(subject.source, hit.line, "NCCL_DEBUG", "WARN");
     return hits;
 }
 
@@ -114,9 +125,12 @@ RuleHits renamed(const Subject& subject) {
     RuleHits hits;
     for (const auto& setting : subject.environment)
         if (std::find(kRenamed.begin(), kRenamed.end(), setting.name) != kRenamed.end())
-            hits.push_back(
-                {setting.line, fmt::format("{} is PyTorch's, and has been TORCH_{} since 2.2",
-                                           setting.name, setting.name)});
+            hits.push_back({setting.line,
+                            fmt::format("{} is PyTorch's, and has been TORCH_{} since 2.2",
+                                        setting.name, setting.name),
+                            {},
+                            replace_name(subject.source, setting.line, setting.name,
+                                         "TORCH_" + setting.name)});
     return hits;
 }
 
@@ -197,7 +211,8 @@ RuleHits misspelt(const Subject& subject) {
         hits.push_back(
             {setting.line,
              fmt::format("{}: NCCL knows no such variable; NCCL_{} is one", setting.name, near),
-             "write NCCL_" + near});
+             "write NCCL_" + near,
+             replace_name(subject.source, setting.line, setting.name, "NCCL_" + near)});
     }
     return hits;
 }
@@ -217,11 +232,92 @@ RuleHits not_exported(const Subject& subject) {
             used.insert(word.expansions.begin(), word.expansions.end());
     for (const auto& setting : subject.environment)
         if (!setting.exported && setting.name.starts_with("NCCL_") && !used.contains(setting.name))
-            hits.push_back({setting.line, setting.name + " is set and not exported"});
+            hits.push_back({setting.line,
+                            setting.name + " is set and not exported",
+                            {},
+                            replace_text(subject.source, setting.line, setting.name + '=',
+                                         "export " + setting.name + '=')});
     return hits;
 }
 
-constexpr std::array<Rule, 10> kNcclRules = {{
+bool has_value(const EnvironmentSetting& setting, std::string_view value) {
+    if (value == "on")
+        return is_on(setting.value);
+    if (value == "off")
+        return setting.value == "0";
+    return equals_ignoring_case(setting.value, value);
+}
+
+/// While `name` has `value` ("on" for anything but 0), the others say nothing.
+struct Opposite {
+    std::string_view name, value;
+    std::string_view without_effect;  ///< names, between blanks; those that end in * begin so
+};
+constexpr std::array<Opposite, 8> kOpposites = {{
+    {"NCCL_IB_DISABLE", "on", "NCCL_IB_* NCCL_NET_GDR_* NCCL_DMABUF_ENABLE"},
+    {"NCCL_NET", "Socket", "NCCL_IB_* NCCL_NET_GDR_* NCCL_DMABUF_ENABLE"},
+    {"NCCL_P2P_DISABLE", "on", "NCCL_P2P_LEVEL NCCL_P2P_DIRECT_DISABLE NCCL_P2P_READ_ENABLE"},
+    {"NCCL_SHM_DISABLE", "on", "NCCL_SHM_LOCALITY NCCL_SHM_USE_CUDA_MEMCPY NCCL_SHM_MEMCPY_MODE"},
+    {"NCCL_NVLS_ENABLE", "off", "NCCL_NVLS_NCHANNELS NCCL_NVLS_CHUNKSIZE"},
+    {"NCCL_PXN_DISABLE", "on", "NCCL_P2P_PXN_LEVEL NCCL_PXN_C2C"},
+    {"NCCL_COLLNET_ENABLE", "off", "NCCL_COLLNET_NODE_THRESHOLD"},
+    {"NCCL_RAS_ENABLE", "off", "NCCL_RAS_ADDR NCCL_RAS_TIMEOUT_FACTOR"},
+}};
+
+bool is_meant(const Opposite& opposite, const EnvironmentSetting& setting) {
+    if (setting.name == opposite.name || setting.value.empty())
+        return false;
+    for (const auto& name : split(opposite.without_effect, ' '))
+        if (name == setting.name ||
+            (name.ends_with('*') && setting.name.starts_with(name.substr(0, name.size() - 1))))
+            // Turned off beside what turns it off is no contradiction.
+            return !(setting.name.find("DISABLE") != std::string::npos && is_on(setting.value)) &&
+                   !(setting.name.find("ENABLE") != std::string::npos && setting.value == "0");
+    return false;
+}
+
+/// NCCL_MIN_X above NCCL_MAX_X.
+void compare_bounds(const Subject& subject, const EnvironmentSetting& least, RuleHits& hits) {
+    if (!least.name.starts_with("NCCL_MIN_"))
+        return;
+    const std::string most_name = "NCCL_MAX_" + least.name.substr(9);
+    for (const auto& most : subject.environment) {
+        const auto low = whole_number(least.value), high = whole_number(most.value);
+        if (most.name == most_name && low && high && *low > *high)
+            hits.push_back({least.line,
+                            fmt::format("{}={} is above {}={} (line {})", least.name, *low,
+                                        most.name, *high, most.line),
+                            "remove both",
+                            together(remove_assignment(subject.source, least.line, least.name),
+                                     remove_assignment(subject.source, most.line, most.name))});
+    }
+}
+
+RuleHits opposites(const Subject& subject) {
+    RuleHits hits;
+    std::vector<const EnvironmentSetting*> of_nccl;
+    for (const auto& setting : subject.environment)
+        if (setting.exported && setting.name.starts_with("NCCL_"))
+            of_nccl.push_back(&setting);
+    constexpr std::size_t kMostSettings = 200;
+    of_nccl.resize(std::min(of_nccl.size(), kMostSettings));
+    for (const auto* setting : of_nccl) {
+        compare_bounds(subject, *setting, hits);
+        for (const auto& opposite : kOpposites)
+            for (const auto* off : of_nccl)
+                if (off->name == opposite.name && has_value(*off, opposite.value) &&
+                    is_meant(opposite, *setting))
+                    hits.push_back(
+                        {setting->line,
+                         fmt::format("{}={} has no effect beside {}={} (line {})", setting->name,
+                                     setting->value, off->name, off->value, off->line),
+                         "remove " + setting->name + ", or what turns it off",
+                         remove_assignment(subject.source, setting->line, setting->name)});
+    }
+    return hits;
+}
+
+constexpr std::array<Rule, 11> kNcclRules = {{
     {"nccl-ib-disable", LintSeverity::warning, "NCCL_IB_DISABLE=1: the fast network is not used",
      "It is the usual first try when a job hangs, and then stays: the job runs many times slower "
      "than the network "
@@ -260,6 +356,10 @@ constexpr std::array<Rule, 10> kNcclRules = {{
     {"nccl-misspelt", LintSeverity::warning,
      "a NCCL_ variable that does not exist, close to one that does",
      "NCCL ignores variables that it does not know.", "correct the name", misspelt},
+    {"nccl-opposites", LintSeverity::warning, "a setting of NCCL beside its opposite",
+     "Both were tried at some time, and only one of them counts: whoever reads it believes the "
+     "other.",
+     "remove the one without effect", opposites},
 }};
 
 }  // namespace

@@ -13,9 +13,10 @@ namespace autolaunch::launcher {
 /// An sbatch script, or any shell script that starts training: what it asks of Slurm and what its
 /// shell does. Built once; the rules only read it.
 struct SbatchScript {
-    std::vector<std::string> lines;      ///< as written, carriage returns kept
-    std::vector<SlurmOption> options;    ///< of #SBATCH lines, in their order
-    std::vector<UnknownOption> unknown;  ///< of #SBATCH lines
+    std::vector<std::string> lines;        ///< as written, carriage returns kept
+    std::vector<SlurmOption> options;      ///< of #SBATCH lines, in their order
+    std::vector<UnknownOption> unknown;    ///< of #SBATCH lines
+    std::vector<PluginOption> of_plugins;  ///< of #SBATCH lines
     std::vector<int>
         late_directives;  ///< #SBATCH lines behind the first command: Slurm does not read them
     std::vector<int>
@@ -48,7 +49,10 @@ struct SbatchScript {
     std::optional<long long> gpus_per_node() const;
 };
 
-SbatchScript parse_sbatch_script(const std::string& text);
+/// Of a script that another interpreter runs (#!/usr/bin/python3) only the directives are read.
+SbatchScript parse_sbatch_script(const std::string& text, int first_line = 1);
+/// Whether a shell runs it: what its first line names, or no line says otherwise.
+bool is_run_by_shell(std::string_view text);
 
 /// N of "N", "TYPE:N" and of lists of them, summed; nothing where it is no number.
 std::optional<long long> gpu_count(std::string_view text);

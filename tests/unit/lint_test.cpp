@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <set>
 
@@ -57,6 +58,36 @@ std::vector<LintFinding> lint_text(const std::string& text, FileKind kind = File
     return lint(request);
 }
 
+// Rules whose fix is not a change of this text that follows from it, and why.
+const std::map<std::string, std::string> kOnlyInWords = {
+    {"per-task-variable", "how the command is quoted for the tasks' shell is the author's"},
+    {"torch-distributed-launch", "the trainer may read --local-rank, which nobody else gives it"},
+    {"launcher-in-launcher", "which of the two is meant"},
+    {"disguised-directive", "whether the line is meant to be off"},
+    {"spank-option", "nothing is wrong where the plugin is"},
+    {"output-folder", "the folder is made outside of the file"},
+    {"checkpoint-in-job-folder", "the experiment's name"},
+    {"checkpoint-on-node", "where the shared file system is"},
+    {"memory-twice", "which of the two is meant"},
+    {"beyond-node", "what the job can do with less"},
+    {"trap-blocked", "what the script does after the trap, and with which code it ends"},
+    {"array-variable", "which numbers are meant"},
+    {"spec-error", "the spec's own words say it"},
+    {"spec-restart-no-checkpoint", "where checkpoints go"},
+    {"spec-checkpoint-no-folder", "where checkpoints go"},
+    {"spec-nested-launcher", "which of the launcher's options the trainer needs"},
+    {"gres-file-twice", "which line has the device"},
+    {"gres-cores-overlap", "the machine's own numbers"},
+    {"gres-file-missing", "the machine's devices"},
+    {"gres-both-files", "whether it is a MIG device"},
+    {"gres-links", "the machine's links"},
+    {"gres-cores-beyond", "the machine's own numbers"},
+    {"slurm-node-twice", "which line is right for the node"},
+    {"slurm-cpu-count", "the machine's own numbers"},
+    {"slurm-partition-node", "what the node is made of"},
+    {"unknown-file", "what the file was meant to be"},
+};
+
 bool finds(const std::string& text, const std::string& rule) {
     const auto found = lint_text(text);
     return std::any_of(found.begin(), found.end(),
@@ -69,7 +100,7 @@ std::set<int> expected_lines(const std::string& text) {
     const std::size_t at = text.find(mark);
     REQUIRE(at != std::string::npos);
     const std::string list =
-        text.substr(at + mark.size(), text.find_first_of("\r\n", at) - at - mark.size());
+        text.substr(at + mark.size(), text.find_first_of("\r\n\"", at) - at - mark.size());
     std::set<int> lines;
     for (const auto& number : split(list, ','))
         lines.insert(std::stoi(number));
@@ -116,6 +147,53 @@ TEST_CASE("a bad sample gives its rule, at its lines, and nothing else") {
         }
         CHECK(lines == expected_lines(text));
     }
+}
+
+TEST_CASE("every fix, applied to its sample, silences its finding and brings no new one") {
+    const auto by_rule = [](const std::vector<LintFinding>& findings) {
+        std::map<std::string, int> counts;
+        for (const auto& finding : findings)
+            ++counts[finding.rule];
+        return counts;
+    };
+    std::set<std::string> with_edits, rules;
+    for (const auto& file : files_in("bad")) {
+        const std::string text = read_file(file);
+        const auto found = lint(request_for(file, text));
+        for (const auto& finding : found) {
+            rules.insert(finding.rule);
+            if (finding.edits.empty())
+                continue;
+            with_edits.insert(finding.rule);
+            CAPTURE(findings_json({finding}));
+            const auto mended = apply_edits(text, finding.edits);
+            REQUIRE(mended.has_value());
+            CAPTURE(*mended);
+            auto before = by_rule(found);
+            --before[finding.rule];
+            for (const auto& [rule, count] : by_rule(lint(request_for(file, *mended)))) {
+                CAPTURE(rule);
+                CHECK(count <= before[rule]);
+            }
+        }
+    }
+    for (const auto& rule : rules) {
+        CAPTURE(rule);
+        CHECK(with_edits.contains(rule) != kOnlyInWords.contains(rule));
+    }
+    for (const auto& [rule, reason] : kOnlyInWords)
+        CHECK_MESSAGE(rules.contains(rule), rule, " is no rule");
+}
+
+TEST_CASE("edits are applied where their old text is, together or not at all") {
+    CHECK(apply_edits("ab\ncd\n", {{2, 1, "c", "x"}, {1, 2, "b", ""}}) == "a\nxd\n");
+    CHECK(apply_edits("ab\ncd", {{1, 1, "ab\n", ""}}) == "cd");
+    CHECK(apply_edits("ab", {{1, 3, "", "\nc"}}) == "ab\nc");
+    CHECK(apply_edits("ab\n", {{2, 1, "", "c\n"}}) == "ab\nc\n");
+    CHECK_FALSE(apply_edits("ab", {{1, 1, "b", ""}}).has_value());
+    CHECK_FALSE(apply_edits("abc", {{1, 1, "ab", ""}, {1, 2, "bc", ""}}).has_value());
+    CHECK_FALSE(apply_edits("ab", {{2, 1, "", "c"}}).has_value());
+    CHECK_FALSE(apply_edits("ab", {{1, 9, "", "c"}}).has_value());
 }
 
 TEST_CASE("good files give nothing, not even info") {
