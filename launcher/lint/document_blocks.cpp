@@ -13,7 +13,7 @@ namespace autolaunch::launcher {
 namespace {
 
 // Rules that hold for a line wherever it stands. Others conclude from what a file does not have.
-constexpr std::array<std::string_view, 46> kForExcerpts = {"per-task-variable",
+constexpr std::array<std::string_view, 45> kForExcerpts = {"per-task-variable",
                                                            "too-many-processes",
                                                            "more-ranks-than-gpus",
                                                            "torch-distributed-launch",
@@ -24,7 +24,6 @@ constexpr std::array<std::string_view, 46> kForExcerpts = {"per-task-variable",
                                                            "nnodes-mismatch",
                                                            "standalone-nodes",
                                                            "rdzv-host-list",
-                                                           "late-directive",
                                                            "directive-variable",
                                                            "unknown-option",
                                                            "short-option-equals",

@@ -39,30 +39,50 @@ std::string_view top_key(std::string_view line) {
     return word ? key : std::string_view{};
 }
 
-/// The name of a section, or close to one: whoever misspelt it wants to hear that.
-bool names_section(std::string_view key) {
-    static const std::vector<std::string> kSections = [] {
-        auto names = section_names();
-        for (const auto name : sections_to_come())
-            names.emplace_back(name);
-        names.emplace_back("include");
-        return names;
-    }();
-    return std::find(kSections.begin(), kSections.end(), key) != kSections.end() ||
-           (key.size() > 4 && !nearest(key, kSections).empty());
+bool is_any(std::string_view name, std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// A text is one where a section stands at the margin, or none of anything does (of YAML a file
-/// without keys is a spec by its name).
+bool is_section(std::string_view key) {
+    const auto to_come = sections_to_come();
+    return find_section(key) != nullptr || key == "include" ||
+           std::find(to_come.begin(), to_come.end(), key) != to_come.end();
+}
+
+/// Sections that no other kind of file has. `security` and `model` stand in many.
+bool is_own_section(std::string_view key) {
+    return is_any(key, {"trainer", "resource_management", "slurm_config", "rendezvous", "nccl",
+                        "restart", "workspace", "gpu_scheduling", "data_security"});
+}
+
+/// Where a section of ours stands at the margin, or half of what stands there may be one. Without
+/// any key (but no list either) a file is one by its name.
 bool is_spec(std::string_view text, bool by_name) {
-    constexpr int kMostCompared = 200;
-    int keys = 0;
+    std::size_t keys = 0, sections = 0;
+    bool list = false;
     for (const auto& line : split(text, '\n')) {
+        list = list || line.starts_with("- ");
         const std::string_view key = top_key(line);
-        if (!key.empty() && ++keys <= kMostCompared && names_section(key))
+        if (key.empty())
+            continue;
+        if (is_own_section(key))
             return true;
+        ++keys;
+        sections += is_section(key) ? 1 : 0;
     }
-    return by_name && keys == 0;
+    return keys > 0 ? 2 * sections >= keys : by_name && !list;
+}
+
+/// Name=gpu File=…: other files have a Name, too.
+bool is_gres_line(std::string_view line) {
+    if (begins_with_key(line, {"AutoDetect"}))
+        return true;
+    const bool named = line.starts_with("Name=") || (begins_with_key(line, {"NodeName"}) &&
+                                                     line.find(" Name=") != std::string_view::npos);
+    return (begins_with_key(line, {"NodeName"}) &&
+            line.find(" AutoDetect=") != std::string_view::npos) ||
+           (named && (line.find("File=") != std::string_view::npos ||
+                      line.find("Count=") != std::string_view::npos));
 }
 
 /// Of slurm.conf or gres.conf; nothing where no line is like theirs.
@@ -74,10 +94,9 @@ std::optional<FileKind> conf_kind(std::string_view text) {
                    begins_with_key(line, {"NodeName", "PartitionName", "ClusterName",
                                           "SlurmctldHost", "GresTypes", "AccountingStorageType"});
         of_dbd = of_dbd || begins_with_key(line, {"DbdHost"});
-        of_gres = of_gres || begins_with_key(line, {"Name", "AutoDetect"}) ||
-                  (begins_with_key(line, {"NodeName"}) &&
-                   (line.find(" Name=") != std::string_view::npos ||
-                    line.find(" AutoDetect=") != std::string_view::npos));
+        of_gres = of_gres || is_gres_line(line);
+        if (line.starts_with('[') && line.ends_with(']'))
+            return std::nullopt;  // a section: not Slurm's
     }
     if (of_gres)
         return FileKind::gres_conf;

@@ -199,6 +199,34 @@ const Word* Launch::option_word(std::string_view name) const {
     return nullptr;
 }
 
+bool Launch::has_unknown_options() const {
+    for (std::size_t i = tool_at + 1; i < program.size() && !ends_options(program[i].value); ++i) {
+        const std::string& value = program[i].value;
+        const bool of_option = i > tool_at + 1 && program[i - 1].value.starts_with("--") &&
+                               program[i - 1].value.find('=') == std::string::npos;
+        if (value.starts_with('$') && !of_option)
+            return true;
+    }
+    return false;
+}
+
+const Word* Launch::started() const {
+    static const std::set<std::string> kFlags = {"--standalone", "--no-python", "--module",
+                                                 "--run-path",   "-m",          "--use-env",
+                                                 "--no-prefix",  "--quiet",     "--dry-run"};
+    const bool module = program[tool_at].value.find("python") != std::string::npos;
+    for (std::size_t i = tool_at + (module ? 3 : 1); i < program.size(); ++i) {
+        const std::string& value = program[i].value;
+        if (!value.starts_with('-'))
+            return &program[i];
+        if (value == "--")
+            return i + 1 < program.size() ? &program[i + 1] : nullptr;
+        if (value.find('=') == std::string::npos && !kFlags.contains(with_dashes(value)))
+            ++i;
+    }
+    return nullptr;
+}
+
 std::optional<std::string> Launch::option(std::string_view name, const SbatchScript& script) const {
     const Word* word = option_word(name);
     if (word == nullptr)

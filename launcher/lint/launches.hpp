@@ -27,6 +27,11 @@ struct Launch {
     const Word* option_word(std::string_view name) const;
     std::optional<std::string> option(std::string_view name, const SbatchScript& script) const;
 
+    /// Words of the tool that are variables and not known here: any option may be in them.
+    bool has_unknown_options() const;
+    /// What the launcher starts: its first word that is neither an option nor the value of one.
+    const Word* started() const;
+
     bool starts_training() const { return by_srun || tool != Tool::other; }
 };
 

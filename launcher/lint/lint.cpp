@@ -15,9 +15,11 @@ namespace autolaunch::launcher {
 
 namespace {
 
-void add_setting(Subject& subject, std::string name, std::string value, int line, bool exported) {
+void add_setting(Subject& subject, std::string name, std::string value, int line, bool exported,
+                 bool everywhere = true) {
     const bool literal = value.find_first_of("$`") == std::string::npos;
-    subject.environment.push_back({std::move(name), std::move(value), line, literal, exported});
+    subject.environment.push_back(
+        {std::move(name), std::move(value), line, literal, exported, everywhere});
 }
 
 /// --export=ALL,NAME=VALUE of sbatch and srun.
@@ -26,7 +28,7 @@ void add_export_option(Subject& subject, const SlurmOption* option) {
         return;
     for (const auto& part : split(subject.script.resolved(option->value), ','))
         if (const std::string name(assigned_name(part)); !name.empty())
-            add_setting(subject, name, part.substr(name.size() + 1), option->line, true);
+            add_setting(subject, name, part.substr(name.size() + 1), option->line, true, false);
 }
 
 void fill_script(Subject& subject, const std::string& text, int first_line) {
@@ -36,7 +38,8 @@ void fill_script(Subject& subject, const std::string& text, int first_line) {
     for (const auto& assignment : script.shell.assignments)
         if (!assignment.value.array && !assignment.append)
             add_setting(subject, assignment.name, script.resolved(assignment.value),
-                        assignment.value.line, assignment.exported);
+                        assignment.value.line, assignment.exported,
+                        !assignment.conditional && !assignment.prefix);
     for (const auto& command : script.shell.commands) {  // env NAME=VALUE program
         const bool by_env = std::any_of(command.words.begin(), command.words.end(),
                                         [](const Word& word) { return word.value == "env"; });
@@ -44,7 +47,7 @@ void fill_script(Subject& subject, const std::string& text, int first_line) {
             if (by_env && !assigned_name(word.raw).empty()) {
                 const std::string name(assigned_name(word.raw));
                 add_setting(subject, name, script.resolved(word).substr(name.size() + 1), word.line,
-                            true);
+                            true, false);
             }
     }
     add_export_option(subject, script.option("export"));
@@ -83,6 +86,12 @@ private:
 
 ConfFile conf_at(const std::string& text, int first_line) {
     ConfFile conf = parse_slurm_conf(text);
+    std::erase_if(conf.lines, [](const ConfLine& line) {  // a template's own lines
+        return std::any_of(line.fields.begin(), line.fields.end(), [](const auto& field) {
+            return field.second.find("{{") != std::string::npos ||
+                   field.first.find("{{") != std::string::npos;
+        });
+    });
     for (auto& line : conf.lines)
         line.line += first_line - 1;
     return conf;

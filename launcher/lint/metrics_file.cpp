@@ -142,15 +142,18 @@ bool is_metrics_file(const std::string& file, std::string_view text) {
         return true;
     const bool rules =
         begins_at_margin(text, "groups:") && text.find("expr:") != std::string_view::npos;
-    if (rules || begins_at_margin(text, "scrape_configs:") ||
+    const auto has_counters = [&] {
+        const auto lines = split(text, '\n');
+        return std::any_of(lines.begin(), lines.end(),
+                           [](const std::string& line) { return is_csv_line(line); });
+    };
+    if (rules || text.find("scrape_configs:") != std::string_view::npos ||
         (begins_at_margin(text, "rule_files:") && !begins_at_margin(text, "jobs:")) ||
         begins_at_margin(text, "kind: PrometheusRule"))
         return true;
-    if (!file.ends_with(".csv"))
-        return false;
-    const auto lines = split(text, '\n');
-    return std::any_of(lines.begin(), lines.end(),
-                       [](const std::string& line) { return is_csv_line(line); });
+    const bool may_list =  // also in a ConfigMap
+        file.ends_with(".csv") || file.ends_with(".yaml") || file.ends_with(".yml");
+    return may_list && has_counters();
 }
 
 std::vector<MetricUse> metrics_of_expression(std::string_view expression, int first_line) {

@@ -104,7 +104,8 @@ RuleHits rdzv_node_rank(const Subject& subject) {
         const auto backend = launch.option("--rdzv-backend", subject.script);
         const auto machines = nodes_of(launch, subject.script);
         const bool fixed = !backend || *backend == "static";
-        if (!is_torch(launch) || !launch.by_srun || !fixed || !machines || *machines < 2)
+        if (!is_torch(launch) || !launch.by_srun || !fixed || !machines || *machines < 2 ||
+            launch.has_unknown_options())
             continue;
         if (launch.option_word("--node-rank") != nullptr ||
             launch.option_word("--standalone") != nullptr)

@@ -150,8 +150,7 @@ struct DashboardPort {
     long long port;
     const char* name;
 };
-constexpr std::array<DashboardPort, 8> kPorts = {{{3000, "Grafana"},
-                                                  {5000, "MLflow"},
+constexpr std::array<DashboardPort, 7> kPorts = {{{3000, "Grafana"},
                                                   {6006, "TensorBoard"},
                                                   {8265, "Ray's dashboard"},
                                                   {8501, "Streamlit"},

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -209,7 +210,10 @@ RuleHits unknown_key(const Subject& subject) {
             const bool known = std::any_of(kKeys.begin(), kKeys.end(), [&](const auto& key) {
                 return equals_ignoring_case(key, field.first);
             });
-            if (known || equals_ignoring_case(field.first, "Ignore"))
+            const bool word = std::all_of(field.first.begin(), field.first.end(), [](char c) {
+                return std::isalpha(static_cast<unsigned char>(c)) != 0;
+            });  // {% set cores = … %}: a template's
+            if (known || !word || equals_ignoring_case(field.first, "Ignore"))
                 continue;
             const std::string near = nearest(field.first, kKeys);
             hits.push_back({line.line,

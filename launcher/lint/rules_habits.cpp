@@ -16,32 +16,16 @@ namespace {
 
 bool is_torch(Tool tool) { return tool == Tool::torchrun || tool == Tool::torch_launch; }
 
-/// The program that the launcher starts, where it is a .py file: the first such word.
-const Word* python_program(const Launch& launch) {
-    for (std::size_t i = launch.tool_at + 1; i < launch.program.size(); ++i) {
-        const std::string& word = launch.program[i].value;
-        const std::string& before = launch.program[i - 1].value;
-        if (program_name(word).starts_with("python") && !word.starts_with('-'))
-            return nullptr;  // --no-python python3 train.py is right
-        if (word.ends_with(".py") && !word.starts_with('-'))
-            return !before.starts_with("--") || before.find("python") != std::string::npos ||
-                           before.find('=') != std::string::npos
-                       ? &launch.program[i]
-                       : nullptr;
-    }
-    return nullptr;
-}
-
 RuleHits no_python(const Subject& subject) {
     RuleHits hits;
     for (const auto& launch : subject.launches) {
         if (launch.tool != Tool::autolaunch && !is_torch(launch.tool))
             continue;
         const Word* flag = launch.option_word("--no-python");
-        const Word* program = flag == nullptr ? nullptr : python_program(launch);
+        const Word* program = flag == nullptr ? nullptr : launch.started();
         // What is named with a folder may have a #! line and be executable.
-        if (program == nullptr || program->value.find('/') != std::string::npos ||
-            !program->literal)
+        if (program == nullptr || !program->value.ends_with(".py") || !program->literal ||
+            program->value.find('/') != std::string::npos)
             continue;
         hits.push_back({flag->line,
                         fmt::format("--no-python starts {} itself, not Python: it is looked for "
@@ -94,7 +78,8 @@ void per_task(const Subject& subject, const Launch& launch, RuleHits& hits) {
     const auto ranks = ranks_per_launcher(launch, subject.script);
     if (asked != nullptr && ranks != std::optional(1LL))
         return;  // too-many-processes
-    if (is_given(subject, "PET_NPROC_PER_NODE") || counts_tasks_as_nodes(launch, subject.script))
+    if (launch.has_unknown_options() || is_given(subject, "PET_NPROC_PER_NODE") ||
+        counts_tasks_as_nodes(launch, subject.script))
         return;
     const char* name = other != nullptr ? other : name_of(launch.tool);
     hits.push_back(

@@ -33,6 +33,11 @@ bool single_process(const Subject& subject) {
     });
 }
 
+long times_set(const Subject& subject, std::string_view name) {
+    return std::count_if(subject.environment.begin(), subject.environment.end(),
+                         [&](const EnvironmentSetting& setting) { return setting.name == name; });
+}
+
 RuleHits rank_in_batch_step(const Subject& subject) {
     static const std::set<std::string> kOfOneTask = {"RANK", "LOCAL_RANK", "GROUP_RANK",
                                                      "NODE_RANK"};
@@ -41,6 +46,8 @@ RuleHits rank_in_batch_step(const Subject& subject) {
         return hits;
     for (const auto& setting : subject.environment) {
         const bool node_rank = setting.name == "NODE_RANK";
+        if (node_rank && times_set(subject, "NODE_RANK") > 1)
+            continue;  // each node's launcher is started by itself
         if (!kOfOneTask.contains(setting.name) || (node_rank && !subject.many_nodes()))
             continue;
         hits.push_back({setting.line,
@@ -170,7 +177,10 @@ RuleHits mpirun_in_srun(const Subject& subject) {
     for (const auto& launch : subject.launches) {
         const auto tasks = tasks_per_node_of(launch, subject.script);
         const bool one = tasks && *tasks == 1 && subject.script.nodes() == std::optional(1LL);
-        if (launch.by_srun && launch.tool == Tool::mpirun && !one)
+        const bool no_number = !tasks && launch.srun_option("ntasks") == nullptr &&
+                               launch.srun_option("nodes") == nullptr &&
+                               subject.script.options.empty();  // then srun starts one
+        if (launch.by_srun && launch.tool == Tool::mpirun && !one && !no_number)
             hits.push_back(
                 {launch.line,
                  "srun starts one mpirun in every task, and each starts a job of its own",

@@ -113,7 +113,7 @@ Verdict judge(const std::string& name) {
     if (name.starts_with("node_"))
         if (const auto right = other_name(kRenamedOfNode, name))
             return {fmt::format("node_exporter has no {} since 0.16: it is {}", name, *right),
-                    *right};
+                    name.ends_with("_ms") ? std::string() : *right};  // in another unit
     if (name.starts_with("slurm_"))
         if (const auto right = other_name(kMeantOfSlurm, name))
             return {fmt::format("the usual exporters of Slurm have no {}; did you mean {}?", name,

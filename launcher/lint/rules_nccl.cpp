@@ -72,7 +72,9 @@ RuleHits ib_hca(const Subject& subject) {
         std::string_view text = s.value;
         if (text.starts_with('^'))
             text.remove_prefix(1);
-        return s.literal && !text.starts_with('=') && names_one_device(text);
+        // "mlx5" alone is meant as a beginning.
+        return s.literal && !text.starts_with('=') && text.find('_') != std::string_view::npos &&
+               names_one_device(text);
     });
     explain(hits, "without = a name is a beginning: mlx5_1 also matches mlx5_10 to mlx5_19");
     for (auto& hit : hits) {
@@ -194,6 +196,23 @@ constexpr std::string_view kKnownNames =
     "VERSION HOME "
     "INCLUDE_DIR LIB_DIR ROOT DIR PATH TESTS_DEVICE ENV_PLUGIN STORE_TIMEOUT";
 
+/// At most two letters more, less or other: plugins and other versions have names that are like
+/// these, too.
+bool is_slip(std::string_view a, std::string_view b) {
+    if (std::min(a.size(), b.size()) < 4)
+        return false;
+    const auto rest = [&](std::size_t i, std::size_t j, int left, const auto& self) -> bool {
+        while (i < a.size() && j < b.size() && a[i] == b[j])
+            ++i, ++j;
+        if (i == a.size() && j == b.size())
+            return true;
+        return left > 0 && ((i < a.size() && self(i + 1, j, left - 1, self)) ||
+                            (j < b.size() && self(i, j + 1, left - 1, self)) ||
+                            (i < a.size() && j < b.size() && self(i + 1, j + 1, left - 1, self)));
+    };
+    return rest(0, 0, 2, rest);
+}
+
 RuleHits misspelt(const Subject& subject) {
     static const std::vector<std::string> kKnown = split(kKnownNames, ' ');
     RuleHits hits;
@@ -206,8 +225,8 @@ RuleHits misspelt(const Subject& subject) {
         if (std::find(kRenamed.begin(), kRenamed.end(), setting.name) != kRenamed.end())
             continue;
         const std::string near = nearest(name, kKnown);
-        if (near.empty())
-            continue;  // a plugin's, or newer than this list
+        if (near.empty() || !is_slip(name, near))
+            continue;  // a plugin's, or of another version than this list
         hits.push_back(
             {setting.line,
              fmt::format("{}: NCCL knows no such variable; NCCL_{} is one", setting.name, near),
@@ -276,6 +295,11 @@ bool is_meant(const Opposite& opposite, const EnvironmentSetting& setting) {
     return false;
 }
 
+/// Whether both hold for one program, without doubt.
+bool meet(const EnvironmentSetting& a, const EnvironmentSetting& b) {
+    return (a.everywhere && b.everywhere) || a.line == b.line;
+}
+
 /// NCCL_MIN_X above NCCL_MAX_X.
 void compare_bounds(const Subject& subject, const EnvironmentSetting& least, RuleHits& hits) {
     if (!least.name.starts_with("NCCL_MIN_"))
@@ -283,7 +307,7 @@ void compare_bounds(const Subject& subject, const EnvironmentSetting& least, Rul
     const std::string most_name = "NCCL_MAX_" + least.name.substr(9);
     for (const auto& most : subject.environment) {
         const auto low = whole_number(least.value), high = whole_number(most.value);
-        if (most.name == most_name && low && high && *low > *high)
+        if (most.name == most_name && meet(least, most) && low && high && *low > *high)
             hits.push_back({least.line,
                             fmt::format("{}={} is above {}={} (line {})", least.name, *low,
                                         most.name, *high, most.line),
@@ -306,7 +330,7 @@ RuleHits opposites(const Subject& subject) {
         for (const auto& opposite : kOpposites)
             for (const auto* off : of_nccl)
                 if (off->name == opposite.name && has_value(*off, opposite.value) &&
-                    is_meant(opposite, *setting))
+                    meet(*off, *setting) && is_meant(opposite, *setting))
                     hits.push_back(
                         {setting->line,
                          fmt::format("{}={} has no effect beside {}={} (line {})", setting->name,

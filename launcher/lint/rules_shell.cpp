@@ -48,6 +48,8 @@ const Launch* last_launch(const Subject& subject) {
 
 RuleHits background_without_wait(const Subject& subject) {
     RuleHits hits;
+    if (!subject.script.is_batch)
+        return hits;  // outside of a job nothing is ended with the script
     int last_wait = 0;
     for (const auto& command : subject.script.shell.commands)
         if (command.is("wait") || command.is("fg"))

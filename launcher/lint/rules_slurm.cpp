@@ -147,6 +147,8 @@ RuleHits option_twice(const Subject& subject) {
     std::map<std::string, const SlurmOption*> seen;
     for (const auto& option : subject.script.options) {
         const auto [before, fresh] = seen.try_emplace(option.name, &option);
+        if (option.name == "mail-type")
+            continue;  // Slurm adds them up
         if (!fresh && before->second->value.value != option.value.value)
             hits.push_back(
                 {option.line,

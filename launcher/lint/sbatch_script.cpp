@@ -202,9 +202,27 @@ std::string SbatchScript::resolved(const Word& word) const {
     return text;
 }
 
+namespace {
+
+/// LIST of "${LIST[@]}" and ${LIST[*]}.
+std::string_view list_of(const Word& word) {
+    std::string_view text = word.value;
+    if (!text.starts_with("${") || !(text.ends_with("[@]}") || text.ends_with("[*]}")))
+        return {};
+    text = text.substr(2, text.size() - 6);
+    return is_identifier(text) ? text : std::string_view{};
+}
+
+}  // namespace
+
 std::vector<Word> SbatchScript::expanded(const std::vector<Word>& words) const {
     std::vector<Word> result;
     for (const auto& word : words) {
+        if (const auto list = lists.find(list_of(word)); list != lists.end()) {
+            const auto& elements = shell.assignments[list->second].value.elements;
+            result.insert(result.end(), elements.begin(), elements.end());
+            continue;
+        }
         const bool one_variable =
             word.expansions.size() == 1 &&
             (word.raw == "$" + word.expansions[0] || word.raw == "${" + word.expansions[0] + "}");
@@ -270,6 +288,10 @@ void index_variables(SbatchScript& script) {
         const auto [entry, first] = script.variables.try_emplace(assignment.name, i);
         if (!first || assignment.conditional || assignment.append || assignment.value.array)
             entry->second.reset();
+        if (first && !assignment.conditional && !assignment.append && assignment.value.array)
+            script.lists.emplace(assignment.name, i);
+        else
+            script.lists.erase(assignment.name);
     }
 }
 

@@ -29,6 +29,9 @@ struct SbatchScript {
     /// several, or one that may not be made.
     std::map<std::string, std::optional<std::size_t>, std::less<>> variables;
 
+    /// NAME=(…), the only assignment of that name: an index into shell.assignments.
+    std::map<std::string, std::size_t, std::less<>> lists;
+
     const SlurmOption* option(std::string_view name) const;  ///< the last of that name
     bool has(std::string_view name) const { return option(name) != nullptr; }
     std::string text(std::string_view name) const;  ///< its value; empty without
@@ -41,7 +44,8 @@ struct SbatchScript {
     /// `word` with the variables replaced that variable() knows, and those of Slurm that follow
     /// from the directives.
     std::string resolved(const Word& word) const;
-    /// A word that is one variable as a whole becomes the words of its value; others stay.
+    /// A word that is one variable as a whole becomes the words of its value, and "${LIST[@]}" its
+    /// items; others stay.
     std::vector<Word> expanded(const std::vector<Word>& words) const;
 
     std::optional<long long> nodes() const;           ///< the least that --nodes may give

@@ -32,6 +32,7 @@ struct EnvironmentSetting {
     bool literal = true;  ///< the value is written out, nothing in it is replaced
     bool exported =
         true;  ///< reaches programs; a plain NAME=VALUE of a script only reaches its own lines
+    bool everywhere = true;  ///< for all of the script, not in a branch or for one command
 };
 
 /// What the rules look at: a file, or a block of a document, read once. Of the parts below only
