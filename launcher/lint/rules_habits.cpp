@@ -78,8 +78,7 @@ void per_task(const Subject& subject, const Launch& launch, RuleHits& hits) {
     const auto ranks = ranks_per_launcher(launch, subject.script);
     if (asked != nullptr && ranks != std::optional(1LL))
         return;  // too-many-processes
-    if (launch.has_unknown_options() || is_given(subject, "PET_NPROC_PER_NODE") ||
-        counts_tasks_as_nodes(launch, subject.script))
+    if (launch.has_unknown_options() || counts_tasks_as_nodes(launch, subject.script))
         return;
     const char* name = other != nullptr ? other : name_of(launch.tool);
     hits.push_back(
@@ -148,8 +147,10 @@ void in_batch_step(const Subject& subject, const Launch& launch, const std::set<
 RuleHits per_rank(const Subject& subject) {
     RuleHits hits;
     const auto loops = loop_variables(subject.script.shell);
+    const bool by_environment = is_given(subject, "PET_NPROC_PER_NODE");
     for (const auto& launch : subject.launches) {
-        per_task(subject, launch, hits);
+        if (!by_environment)
+            per_task(subject, launch, hits);
         in_batch_step(subject, launch, loops, hits);
     }
     return hits;

@@ -44,11 +44,10 @@ RuleHits rank_in_batch_step(const Subject& subject) {
     RuleHits hits;
     if (subject.kind == FileKind::script && (!subject.script.is_batch || single_process(subject)))
         return hits;
+    // With several numbers each node's launcher is started by itself.
+    const bool one_node = !subject.many_nodes() || times_set(subject, "NODE_RANK") > 1;
     for (const auto& setting : subject.environment) {
-        const bool node_rank = setting.name == "NODE_RANK";
-        if (node_rank && times_set(subject, "NODE_RANK") > 1)
-            continue;  // each node's launcher is started by itself
-        if (!kOfOneTask.contains(setting.name) || (node_rank && !subject.many_nodes()))
+        if (!kOfOneTask.contains(setting.name) || (setting.name == "NODE_RANK" && one_node))
             continue;
         hits.push_back({setting.line,
                         fmt::format("{}={} is set once, so that every task gets the same rank",

@@ -88,7 +88,7 @@ struct Verdict {
     std::string message, right;  ///< empty message: the name may well exist
 };
 
-Verdict judge_dcgm(const std::string& name) {
+Verdict judge_dcgm(const std::string& name, bool suggest) {
     std::string upper = name;
     std::transform(upper.begin(), upper.end(), upper.begin(),
                    [](unsigned char c) { return std::toupper(c); });
@@ -100,16 +100,17 @@ Verdict judge_dcgm(const std::string& name) {
     }
     if (name.ends_with('_') || is_dcgm_field(name))
         return {};
-    const std::string right = other_name(kMeant, name).value_or(nearest_dcgm_field(name));
+    const std::string right =
+        other_name(kMeant, name).value_or(suggest ? nearest_dcgm_field(name) : std::string());
     return {fmt::format("DCGM has no field {}{}", name,
                         right.empty() ? "" : "; did you mean " + right + "?"),
             right};
 }
 
-Verdict judge(const std::string& name) {
+Verdict judge(const std::string& name, bool suggest) {
     if (name.starts_with("DCGM_FI_") || name.starts_with("DCGM_EXP_") ||
         name.starts_with("dcgm_fi_"))
-        return judge_dcgm(name);
+        return judge_dcgm(name, suggest);
     if (name.starts_with("node_"))
         if (const auto right = other_name(kRenamedOfNode, name))
             return {fmt::format("node_exporter has no {} since 0.16: it is {}", name, *right),
@@ -123,16 +124,15 @@ Verdict judge(const std::string& name) {
 }
 
 RuleHits unknown(const Subject& subject) {
-    constexpr std::size_t kMostJudged =
-        500;  // different names: to look for near ones takes a while
+    constexpr int kMostSuggested = 500;  // to look for near names takes a while
+    int wrong = 0;
     RuleHits hits;
     std::map<std::string, Verdict> judged;
     for (const MetricUse& use : subject.metrics) {
         auto known = judged.find(use.name);
         if (known == judged.end()) {
-            if (judged.size() >= kMostJudged)
-                break;
-            known = judged.emplace(use.name, judge(use.name)).first;
+            known = judged.emplace(use.name, judge(use.name, wrong < kMostSuggested)).first;
+            wrong += known->second.message.empty() ? 0 : 1;
         }
         const Verdict& verdict = known->second;
         if (verdict.message.empty())

@@ -1,6 +1,7 @@
 // NCCL's variables: what hurts, and what was left in from a search for a fault.
 
 #include "base/text.hpp"
+#include "lint/nccl_opposites.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -259,88 +260,6 @@ RuleHits not_exported(const Subject& subject) {
     return hits;
 }
 
-bool has_value(const EnvironmentSetting& setting, std::string_view value) {
-    if (value == "on")
-        return is_on(setting.value);
-    if (value == "off")
-        return setting.value == "0";
-    return equals_ignoring_case(setting.value, value);
-}
-
-/// While `name` has `value` ("on" for anything but 0), the others say nothing.
-struct Opposite {
-    std::string_view name, value;
-    std::string_view without_effect;  ///< names, between blanks; those that end in * begin so
-};
-constexpr std::array<Opposite, 8> kOpposites = {{
-    {"NCCL_IB_DISABLE", "on", "NCCL_IB_* NCCL_NET_GDR_* NCCL_DMABUF_ENABLE"},
-    {"NCCL_NET", "Socket", "NCCL_IB_* NCCL_NET_GDR_* NCCL_DMABUF_ENABLE"},
-    {"NCCL_P2P_DISABLE", "on", "NCCL_P2P_LEVEL NCCL_P2P_DIRECT_DISABLE NCCL_P2P_READ_ENABLE"},
-    {"NCCL_SHM_DISABLE", "on", "NCCL_SHM_LOCALITY NCCL_SHM_USE_CUDA_MEMCPY NCCL_SHM_MEMCPY_MODE"},
-    {"NCCL_NVLS_ENABLE", "off", "NCCL_NVLS_NCHANNELS NCCL_NVLS_CHUNKSIZE"},
-    {"NCCL_PXN_DISABLE", "on", "NCCL_P2P_PXN_LEVEL NCCL_PXN_C2C"},
-    {"NCCL_COLLNET_ENABLE", "off", "NCCL_COLLNET_NODE_THRESHOLD"},
-    {"NCCL_RAS_ENABLE", "off", "NCCL_RAS_ADDR NCCL_RAS_TIMEOUT_FACTOR"},
-}};
-
-bool is_meant(const Opposite& opposite, const EnvironmentSetting& setting) {
-    if (setting.name == opposite.name || setting.value.empty())
-        return false;
-    for (const auto& name : split(opposite.without_effect, ' '))
-        if (name == setting.name ||
-            (name.ends_with('*') && setting.name.starts_with(name.substr(0, name.size() - 1))))
-            // Turned off beside what turns it off is no contradiction.
-            return !(setting.name.find("DISABLE") != std::string::npos && is_on(setting.value)) &&
-                   !(setting.name.find("ENABLE") != std::string::npos && setting.value == "0");
-    return false;
-}
-
-/// Whether both hold for one program, without doubt.
-bool meet(const EnvironmentSetting& a, const EnvironmentSetting& b) {
-    return (a.everywhere && b.everywhere) || a.line == b.line;
-}
-
-/// NCCL_MIN_X above NCCL_MAX_X.
-void compare_bounds(const Subject& subject, const EnvironmentSetting& least, RuleHits& hits) {
-    if (!least.name.starts_with("NCCL_MIN_"))
-        return;
-    const std::string most_name = "NCCL_MAX_" + least.name.substr(9);
-    for (const auto& most : subject.environment) {
-        const auto low = whole_number(least.value), high = whole_number(most.value);
-        if (most.name == most_name && meet(least, most) && low && high && *low > *high)
-            hits.push_back({least.line,
-                            fmt::format("{}={} is above {}={} (line {})", least.name, *low,
-                                        most.name, *high, most.line),
-                            "remove both",
-                            together(remove_assignment(subject.source, least.line, least.name),
-                                     remove_assignment(subject.source, most.line, most.name))});
-    }
-}
-
-RuleHits opposites(const Subject& subject) {
-    RuleHits hits;
-    std::vector<const EnvironmentSetting*> of_nccl;
-    for (const auto& setting : subject.environment)
-        if (setting.exported && setting.name.starts_with("NCCL_"))
-            of_nccl.push_back(&setting);
-    constexpr std::size_t kMostSettings = 200;
-    of_nccl.resize(std::min(of_nccl.size(), kMostSettings));
-    for (const auto* setting : of_nccl) {
-        compare_bounds(subject, *setting, hits);
-        for (const auto& opposite : kOpposites)
-            for (const auto* off : of_nccl)
-                if (off->name == opposite.name && has_value(*off, opposite.value) &&
-                    meet(*off, *setting) && is_meant(opposite, *setting))
-                    hits.push_back(
-                        {setting->line,
-                         fmt::format("{}={} has no effect beside {}={} (line {})", setting->name,
-                                     setting->value, off->name, off->value, off->line),
-                         "remove " + setting->name + ", or what turns it off",
-                         remove_assignment(subject.source, setting->line, setting->name)});
-    }
-    return hits;
-}
-
 constexpr std::array<Rule, 11> kNcclRules = {{
     {"nccl-ib-disable", LintSeverity::warning, "NCCL_IB_DISABLE=1: the fast network is not used",
      "It is the usual first try when a job hangs, and then stays: the job runs many times slower "
@@ -383,7 +302,7 @@ constexpr std::array<Rule, 11> kNcclRules = {{
     {"nccl-opposites", LintSeverity::warning, "a setting of NCCL beside its opposite",
      "Both were tried at some time, and only one of them counts: whoever reads it believes the "
      "other.",
-     "remove the one without effect", opposites},
+     "remove the one without effect", nccl_opposites},
 }};
 
 }  // namespace

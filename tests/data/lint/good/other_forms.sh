@@ -19,6 +19,11 @@ for i in 0 1 2 3; do
 done
 wait
 export NCCL_IB_DISABLE=0 NCCL_IB_GID_INDEX=3
+if lspci | grep -q Mellanox; then
+    export NCCL_CROSS_NIC=1
+else
+    export NCCL_CROSS_NIC=0 TORCH_NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_BLOCKING_WAIT=0
+fi
 export NCCL_NET=IB NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=16
 scontrol create PartitionName=gpu Nodes=n1
 scontrol create reservation starttime=now duration=60 users=root nodes=n1
