@@ -199,6 +199,14 @@ const Word* Launch::option_word(std::string_view name) const {
     return nullptr;
 }
 
+const Word* Launch::value_word(std::string_view name) const {
+    const Word* word = option_word(name);
+    if (word == nullptr || word->raw.find('=') != std::string::npos)
+        return word;
+    const std::size_t next = static_cast<std::size_t>(word - program.data()) + 1;
+    return next < program.size() ? &program[next] : nullptr;
+}
+
 bool Launch::has_unknown_options() const {
     for (std::size_t i = tool_at + 1; i < program.size() && !ends_options(program[i].value); ++i) {
         const std::string& value = program[i].value;

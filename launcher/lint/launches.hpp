@@ -26,6 +26,8 @@ struct Launch {
     /// Of the tool, with dashes: --nproc-per-node also finds --nproc_per_node.
     const Word* option_word(std::string_view name) const;
     std::optional<std::string> option(std::string_view name, const SbatchScript& script) const;
+    /// The word that has the option's value: its own, with =, or the next one.
+    const Word* value_word(std::string_view name) const;
 
     /// Words of the tool that are variables and not known here: any option may be in them.
     bool has_unknown_options() const;

@@ -113,6 +113,7 @@ void fill(Subject& subject, const LintRequest& request) {
 void fill_block(Subject& subject, DocumentBlock block) {
     const int first = block.source.first_line;
     subject.kind = block.kind;
+    subject.excerpt = !block.whole;
     subject.script = {};
     subject.launches.clear();
     subject.environment.clear();

@@ -48,12 +48,12 @@ Edits first_node_instead(const Subject& subject, const EnvironmentSetting& setti
 /// HOST of --rdzv-endpoint=HOST:PORT and the like becomes the first node.
 Edits first_node_instead(const Subject& subject, const Launch& launch, const char* option,
                          const std::string& host) {
-    const Word* word = launch.option_word(option);
-    if (word == nullptr || word->raw.find(host) == std::string::npos ||
-        word->raw.find('=') == std::string::npos)
+    const Word* word = launch.value_word(option);
+    const std::size_t at = word == nullptr ? std::string::npos : word->raw.rfind(host);
+    if (at == std::string::npos || host.empty())
         return {};
     std::string raw = word->raw;
-    raw.replace(raw.find(host, raw.find('=')), host.size(), kFirstNode);
+    raw.replace(at, host.size(), kFirstNode);
     return replace_word(subject.source, word->line, word->raw, raw);
 }
 
@@ -162,8 +162,8 @@ constexpr const char* kPortOfJob = "$((20000 + SLURM_JOB_ID % 10000))";
 
 /// `port` with its colon, at the end of --rdzv-endpoint=HOST:PORT.
 Edits port_of_job_instead(const Subject& subject, const Launch& launch, const std::string& port) {
-    const Word* word = launch.option_word("--rdzv-endpoint");
-    if (word == nullptr || !word->raw.ends_with(port) || word->raw.find('=') == std::string::npos)
+    const Word* word = launch.value_word("--rdzv-endpoint");
+    if (word == nullptr || !word->raw.ends_with(port))
         return {};
     return replace_word(subject.source, word->line, word->raw,
                         word->raw.substr(0, word->raw.size() - port.size() + 1) + kPortOfJob);
@@ -202,7 +202,7 @@ RuleHits fixed_port(const Subject& subject) {
         };
         // A variable that is checked above, or computed, is not written out here.
         const auto uses_setting = [&](const char* name) {
-            const Word* word = launch.option_word(name);
+            const Word* word = launch.value_word(name);
             return word != nullptr && word->raw.find("MASTER_PORT") != std::string::npos;
         };
         if (!uses_setting("--master-port"))
@@ -236,8 +236,8 @@ RuleHits local_master(const Subject& subject) {
     for (const auto& launch : subject.launches)
         for (const char* name : {"--rdzv-endpoint", "--master-addr"}) {
             const auto value = launch.option(name, subject.script);
-            const Word* word = launch.option_word(name);
-            if (!value || word->raw.find("MASTER_ADDR") != std::string::npos)
+            const Word* word = launch.value_word(name);
+            if (!value || word == nullptr || word->raw.find("MASTER_ADDR") != std::string::npos)
                 continue;
             if (is_local(host_of(*value)))
                 hits.push_back({launch.line,

@@ -54,6 +54,7 @@ struct Pick {
     int line = 0;
     long long length = 0;
     std::vector<long long> items;  ///< by task
+    bool from_end = false;         ///< some are counted from the list's end
 };
 
 struct Picks {
@@ -131,6 +132,7 @@ private:
                 index, [this](const std::string& name) { return variable(name, 0); });
             if (!item || !uses_task_)
                 return;
+            pick.from_end = pick.from_end || *item < 0;
             pick.items.push_back(*item < 0 ? *item + length : *item);
         }
         const bool known = std::any_of(found_.begin(), found_.end(), [&](const Pick& other) {
@@ -233,6 +235,8 @@ bool runs_all_once(const Subject& subject, long long first, long long cases) {
     const auto picks = [&] { return PickFinder(subject.script, tasks).find(); };
     const Picks all{0, tasks, picks()};
     return !all.picks.empty() && std::all_of(all.picks.begin(), all.picks.end(), inside) &&
+           std::none_of(all.picks.begin(), all.picks.end(),
+                        [](const Pick& pick) { return pick.from_end; }) &&
            count_cases(all).possible == cases &&
            count_cases(all).run == static_cast<std::size_t>(cases);
 }

@@ -113,20 +113,15 @@ bool says_which(const Launch& launch, const std::set<std::string>& loops,
         for (const char* name : {"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK"})
             if (assignment.name == name && launch.command->depth > 0)
                 return true;
-    const Word* word = launch.option_word("--node-rank");
+    const Word* word = launch.value_word("--node-rank");
     if (word == nullptr || launch.command->depth == 0)
         return false;
-    std::vector<std::string> used = word->expansions;
-    if (word->raw.find('=') == std::string::npos) {
-        const std::size_t next = static_cast<std::size_t>(word - launch.program.data()) + 1;
-        if (next < launch.program.size())
-            used = launch.program[next].expansions;
-    }
-    return std::any_of(used.begin(), used.end(), [&](const std::string& name) {
-        const bool counted =
-            loops.contains("") && !script.variables.contains(name) && !name.starts_with("SLURM_");
-        return loops.contains(name) || counted;
-    });
+    return std::any_of(
+        word->expansions.begin(), word->expansions.end(), [&](const std::string& name) {
+            const bool counted = loops.contains("") && !script.variables.contains(name) &&
+                                 !name.starts_with("SLURM_");
+            return loops.contains(name) || counted;
+        });
 }
 
 void in_batch_step(const Subject& subject, const Launch& launch, const std::set<std::string>& loops,

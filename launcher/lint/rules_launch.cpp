@@ -146,6 +146,13 @@ RuleHits more_ranks_than_gpus(const Subject& subject) {
     return hits;
 }
 
+/// torchrun's static rendezvous needs the node's number, too.
+Edits with_srun(const Subject& subject, const Launch& launch, const std::string& srun) {
+    const auto backend = launch.option("--rdzv-backend", subject.script);
+    const bool meets = launch.tool == Tool::autolaunch || (backend && *backend != "static");
+    return meets ? put_before_tool(subject, launch, srun) : Edits{};
+}
+
 RuleHits srun_missing(const Subject& subject) {
     RuleHits hits;
     const auto nodes = subject.script.nodes();
@@ -158,7 +165,7 @@ RuleHits srun_missing(const Subject& subject) {
                             fmt::format("{} without srun starts on the first of {} nodes only",
                                         name_of(launch.tool), *nodes),
                             fmt::format("put srun in front: {} {} …", srun, name_of(launch.tool)),
-                            put_before_tool(subject, launch, srun)});
+                            with_srun(subject, launch, srun)});
     }
     return hits;
 }

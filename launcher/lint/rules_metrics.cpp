@@ -11,6 +11,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -86,6 +87,7 @@ std::optional<std::string> other_name(const std::array<Names, Count>& names,
 
 struct Verdict {
     std::string message, right;  ///< empty message: the name may well exist
+    bool same_unit = true;
 };
 
 Verdict judge_dcgm(const std::string& name, bool suggest) {
@@ -114,7 +116,7 @@ Verdict judge(const std::string& name, bool suggest) {
     if (name.starts_with("node_"))
         if (const auto right = other_name(kRenamedOfNode, name))
             return {fmt::format("node_exporter has no {} since 0.16: it is {}", name, *right),
-                    name.ends_with("_ms") ? std::string() : *right};  // in another unit
+                    *right, !name.ends_with("_ms")};
     if (name.starts_with("slurm_"))
         if (const auto right = other_name(kMeantOfSlurm, name))
             return {fmt::format("the usual exporters of Slurm have no {}; did you mean {}?", name,
@@ -123,10 +125,24 @@ Verdict judge(const std::string& name, bool suggest) {
     return {};
 }
 
+/// What the file's own rules record: also the new name of an old one.
+std::set<std::string> recorded_names(const SourceLines& source) {
+    std::set<std::string> names;
+    for (const auto& text : source.lines) {
+        std::string_view line = trim(text);
+        if (line.starts_with("- "))
+            line = trim(line.substr(2));
+        if (line.starts_with("record:"))
+            names.emplace(trim(line.substr(7, line.find(" #") - 7)));
+    }
+    return names;
+}
+
 RuleHits unknown(const Subject& subject) {
     constexpr int kMostSuggested = 500;  // to look for near names takes a while
     int wrong = 0;
     RuleHits hits;
+    const auto recorded = recorded_names(subject.source);
     std::map<std::string, Verdict> judged;
     for (const MetricUse& use : subject.metrics) {
         auto known = judged.find(use.name);
@@ -135,12 +151,14 @@ RuleHits unknown(const Subject& subject) {
             wrong += known->second.message.empty() ? 0 : 1;
         }
         const Verdict& verdict = known->second;
-        if (verdict.message.empty())
+        if (verdict.message.empty() || (!verdict.right.empty() && recorded.contains(verdict.right)))
             continue;
         RuleHit hit{use.line, verdict.message};
         if (!verdict.right.empty()) {
             hit.fix = "write " + verdict.right;
-            hit.edits = replace_name(subject.source, use.line, use.name, verdict.right);
+            hit.edits = verdict.same_unit
+                            ? replace_name(subject.source, use.line, use.name, verdict.right)
+                            : Edits{};
         }
         hits.push_back(std::move(hit));
     }

@@ -49,11 +49,14 @@ const Launch* last_launch(const Subject& subject) {
 RuleHits background_without_wait(const Subject& subject) {
     RuleHits hits;
     if (!subject.script.is_batch)
-        return hits;  // outside of a job nothing is ended with the script
-    int last_wait = 0;
+        return hits;    // outside of a job nothing is ended with the script
+    int last_wait = 0;  // or what the script stays for while a server runs behind it
     for (const auto& command : subject.script.shell.commands)
-        if (command.is("wait") || command.is("fg"))
+        if (command.is("wait") || command.is("fg") || command.is("tail") || command.is("sleep"))
             last_wait = std::max(last_wait, command.line);
+    for (const auto& launch : subject.launches)
+        if (!launch.command->background)
+            last_wait = std::max(last_wait, launch.line);
     for (const auto& launch : subject.launches)
         if (launch.command->background && !launch.command->in_function && last_wait < launch.line)
             hits.push_back(

@@ -40,6 +40,7 @@ struct EnvironmentSetting {
 struct Subject {
     FileKind kind = FileKind::script;
     SourceLines source = {};  ///< what edits change
+    bool excerpt = false;     ///< a block of a document that is no whole script
     SbatchScript script = {};
     std::vector<Launch> launches = {};  ///< of the script
     SpecFile spec = {};

@@ -5,6 +5,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "lint/arithmetic.hpp"
+#include "lint/metrics_file.hpp"
 #include "sanitized.hpp"
 
 #include <doctest/doctest.h>
@@ -281,6 +282,114 @@ TEST_CASE("the kind of a file follows from its content, and then from its name")
     CHECK(guess_kind("/etc/slurm/gres.conf", "") == FileKind::gres_conf);
     CHECK(kind_from_name("slurm.conf") == FileKind::slurm_conf);
     CHECK(!kind_from_name("conf"));
+}
+
+TEST_CASE("a file is a spec, metrics or a document only where something says so") {
+    CHECK(guess_kind("a.yaml", "slurm_config: {nodes: 2}\nfoo: 1\n") == FileKind::spec);
+    CHECK(guess_kind("a.yaml", "security:\n  a: b\naudit: {}\n") == FileKind::spec);
+    CHECK(guess_kind("a.yaml", "# nothing yet\n") == FileKind::spec);
+    for (const char* other :
+         {"services:\n  grafana: {}\n", "apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {}\n",
+          "- hosts: all\n  tasks: []\n", "name: ci\non: push\njobs: {}\n",
+          "slurm_config_dir: /etc\nslurm_user: a\n"})
+        CHECK(guess_kind("a.yaml", other) == FileKind::other);
+    CHECK(guess_kind("train.py", "#!/usr/bin/env python3\nprint(1)\n") == FileKind::other);
+    CHECK(guess_kind("job.py", "#!/usr/bin/env python3\n#SBATCH -N1\n") == FileKind::script);
+    CHECK(guess_kind("run", "#!/usr/bin/env -S bash -e\necho\n") == FileKind::script);
+    CHECK(guess_kind("picture", std::string("\x89PNG\0\1", 6)) == FileKind::other);
+    CHECK(guess_kind("slurmdbd.conf", "DbdHost=a\n") == FileKind::other);
+    CHECK(guess_kind("x.repo", "[base]\nname=Base\nenabled=1\n") == FileKind::other);
+    CHECK(guess_kind("README.md", "#SBATCH --nodes=1\n") == FileKind::document);
+    CHECK(guess_kind("a.yml", "groups:\n- rules:\n  - expr: up\n") == FileKind::metrics);
+    CHECK(guess_kind("a.json", R"({"panels": [], "schemaVersion": 39})") == FileKind::metrics);
+    CHECK(guess_kind("a.json", R"({"panels": 3})") == FileKind::other);
+    CHECK(guess_kind("a.csv", "DCGM_FI_DEV_GPU_UTIL, gauge, x\n") == FileKind::metrics);
+    CHECK(guess_kind("a.csv", "name,size\na,1\n") == FileKind::other);
+    CHECK(kind_from_name("metrics") == FileKind::metrics);
+    CHECK(kind_names() == "script, spec, gres.conf, slurm.conf, document or metrics");
+}
+
+TEST_CASE("of a script for another interpreter the directives are read, and no commands") {
+    const std::string python =
+        "#!/usr/bin/env python3\n#SBATCH --nods=2\nexport(NCCL_IB_DISABLE=1)\n"
+        "srun = 'torchrun'\n";
+    CHECK(finds(python, "unknown-option"));
+    CHECK(lint_text(python).size() == 1);
+}
+
+TEST_CASE("names of metrics are found in expressions, and labels are none") {
+    const auto names = [](const std::string& text) {
+        std::string all;
+        for (const auto& use : metric_uses(text))
+            all += std::to_string(use.line) + use.name + ' ';
+        return all;
+    };
+    CHECK(names("- expr: a{b=\"c\"} / on (d) group_left(e) f  # g\n  for: 5m\n") == "1a 1f ");
+    CHECK(names("expr: |\n  a\n   # b\n  + c\nlabels: {d: e}\n") == "2a 4c ");
+    CHECK(names("  expr: sum by (x) (a)\n    > b\n  annotations: {c: d}\n") == "1sum 1a 2b ");
+    CHECK(names(R"({"query": {"expr": "a{b=~\"c\"}", "query": "f"}, "x": "y"})") == "1a 1f ");
+    CHECK(names("DCGM_FI_A, gauge, b\n") == "1DCGM_FI_A ");
+    CHECK(names("series: 'a{b=\"c\"}'\nvalues: '1 2'\n") == "1a ");
+}
+
+TEST_CASE("numbers for an array are counted from where the script counts") {
+    const auto fix = [](const std::string& index, const std::string& array) {
+        const auto found = lint_text("#!/bin/bash\n#SBATCH --nodes=1 -a " + array +
+                                     "\nL=(a b c d)\nM=(x y)\ni=$SLURM_ARRAY_TASK_ID\n" + index +
+                                     "\nexec srun autolaunch t.py\n");
+        return found.empty() ? std::string("nothing") : found[0].fix;
+    };
+    const std::string both = "A=${L[k / 2]} B=${M[k % 2]}";
+    CHECK(fix("k=$i; " + both, "0-6") == "--array=0-7, when all are meant");
+    CHECK(fix("k=$i; " + both, "0-7") == "nothing");
+    CHECK(fix("k=$((i - 1)); " + both, "0-7") == "--array=1-8, when all are meant");
+    CHECK(fix("k=$((i - 1)); " + both, "1-8") == "nothing");
+    CHECK(fix("k=$((i - 1)); " + both, "1-9%4") == "--array=1-8%4, when all are meant");
+    CHECK(fix("k=$((i - 10)); " + both, "10-15") == "--array=10-17, when all are meant");
+    CHECK(fix("A=${L[$i]}", "1-4") == "--array=0-3, when all are meant");
+}
+
+TEST_CASE("options of plugins are read with their values, and are no mistakes") {
+    const auto parse = [](const std::string& line) {
+        return parse_slurm_options(parse_shell(line).commands.at(0).words, SlurmProgram::srun);
+    };
+    const auto pyxis =
+        parse("-N2 --container-image a#b --container-writable --image=c python t.py");
+    CHECK(pyxis.unknown.empty());
+    CHECK(pyxis.rest == 5);
+    REQUIRE(pyxis.of_plugins.size() == 3);
+    CHECK(pyxis.of_plugins[0].plugin == "pyxis");
+    CHECK(pyxis.of_plugins[2].plugin == "shifter");
+    const auto own = parse("--of-this-site=1 --container-new=2 --noddes=3 ./a");
+    CHECK(own.of_plugins.size() == 2);
+    CHECK(own.of_plugins[0].plugin.empty());
+    REQUIRE(own.unknown.size() == 1);
+    CHECK(own.unknown[0].nearest == "--nodes");
+}
+
+TEST_CASE(
+    "options in a list are the command's, and those that are not known are not concluded from") {
+    const std::string two =
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n";
+    CHECK(finds(two + "A=(--nproc-per-node 4)\nsrun -K torchrun \"${A[@]}\" t.py\n",
+                "too-many-processes"));
+    CHECK(finds(two + "srun -K torchrun --nnodes=2 t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds(two + "srun -K torchrun --nnodes=2 $MORE t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(
+        finds(two + "A=(a)\nA+=(b)\nsrun -K torchrun \"${A[@]}\" t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds(two + "srun -K torchrun --nnodes=$SLURM_NTASKS t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(
+        finds(two + "srun -K --gpus-per-task=1 torchrun --nnodes=2 t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds("srun -N1 -n1 torchrun t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds("torchrun --no-python ./numa.sh train.py\n", "no-python-script"));
+    CHECK_FALSE(finds("torchrun --no-python --role a ./train.py\n", "no-python-script"));
+    CHECK(finds("python3 -m torch.distributed.run --no_python --role a train.py\n",
+                "no-python-script"));
+    CHECK_FALSE(finds("srun -N1 -n 32 --gpus=4 ./solver\n", "tasks-and-gpus"));
+    CHECK_FALSE(finds("salloc -n 32 --gres=gpu:4\n", "tasks-and-gpus"));  // of how many nodes
+    CHECK(finds("salloc -N1 -n 32 --gres=gpu:4\n", "tasks-and-gpus"));
+    CHECK_FALSE(finds("salloc -N1-4 --gpus=8 --gpus-per-node=4\n", "gpu-counts-differ"));
+    CHECK(finds("salloc -N4 --gpus=8 --gpus-per-node=4\n", "gpu-counts-differ"));
 }
 
 TEST_CASE("the shell is taken apart as a shell would") {
