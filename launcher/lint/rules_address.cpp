@@ -163,10 +163,14 @@ constexpr const char* kPortOfJob = "$((20000 + SLURM_JOB_ID % 10000))";
 /// `port` with its colon, at the end of --rdzv-endpoint=HOST:PORT.
 Edits port_of_job_instead(const Subject& subject, const Launch& launch, const std::string& port) {
     const Word* word = launch.value_word("--rdzv-endpoint");
-    if (word == nullptr || !word->raw.ends_with(port))
+    if (word == nullptr)
         return {};
+    const std::string end = word->raw.ends_with('"') ? "\"" : "";
+    if (!word->raw.ends_with(port + end))
+        return {};
+    const std::size_t kept = word->raw.size() - port.size() - end.size() + 1;
     return replace_word(subject.source, word->line, word->raw,
-                        word->raw.substr(0, word->raw.size() - port.size() + 1) + kPortOfJob);
+                        word->raw.substr(0, kept) + kPortOfJob + end);
 }
 
 RuleHits fixed_port(const Subject& subject) {
