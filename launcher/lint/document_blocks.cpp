@@ -229,6 +229,49 @@ std::vector<DocumentBlock> document_blocks(std::string_view text) {
     return BlockReader(text).read();
 }
 
+namespace {
+
+/// By the command's line, `cat >/etc/slurm/slurm.conf <<END`, or what is written.
+std::optional<FileKind> kind_of_here_document(const std::string& command, const std::string& text) {
+    const auto names = [&](std::string_view file) {
+        return command.find(file) != std::string::npos;
+    };
+    if (names("slurmdbd.conf"))
+        return std::nullopt;
+    if (names("slurm.conf"))
+        return FileKind::slurm_conf;
+    if (names("gres.conf"))
+        return FileKind::gres_conf;
+    return is_metrics_file(".yaml", text) ? std::optional(FileKind::metrics) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<DocumentBlock> here_document_blocks(const Subject& script) {
+    std::vector<DocumentBlock> blocks;
+    const auto& lines = script.script.lines;
+    for (const LineRange& range : script.script.shell.here_documents) {
+        const int first = range.first - script.source.first_line;
+        const int last = range.last - script.source.first_line;  // of the delimiter
+        if (first < 1 || last <= first || static_cast<std::size_t>(last) > lines.size() ||
+            script.source.lines.size() < lines.size())
+            continue;
+        DocumentBlock block;
+        const std::vector<std::string> inner(lines.begin() + first, lines.begin() + last);
+        block.text = join(inner, "\n");
+        block.source.first_line = range.first;
+        block.source.lines.assign(script.source.lines.begin() + first,
+                                  script.source.lines.begin() + last);
+        const auto kind =
+            kind_of_here_document(lines[static_cast<std::size_t>(first) - 1], block.text);
+        if (!kind)
+            continue;
+        block.kind = *kind;
+        blocks.push_back(std::move(block));
+    }
+    return blocks;
+}
+
 bool judges_excerpts(std::string_view rule) {
     return std::find(kForExcerpts.begin(), kForExcerpts.end(), rule) != kForExcerpts.end();
 }

@@ -23,6 +23,9 @@ struct DocumentBlock {
 /// #!. Others are passed over. Linear. Pure.
 std::vector<DocumentBlock> document_blocks(std::string_view text);
 
+/// Here-documents of a script that write (a part of) slurm.conf, gres.conf or Prometheus' rules.
+std::vector<DocumentBlock> here_document_blocks(const Subject& script);
+
 /// Whether a rule judges what a block says, and nothing that the block may have left out.
 bool judges_excerpts(std::string_view rule);
 

@@ -59,18 +59,19 @@ bool is_own_section(std::string_view key) {
 /// any key (but no list either) a file is one by its name.
 bool is_spec(std::string_view text, bool by_name) {
     std::size_t keys = 0, sections = 0;
-    bool list = false;
+    bool list = false, own = false;
     for (const auto& line : split(text, '\n')) {
         list = list || line.starts_with("- ");
         const std::string_view key = top_key(line);
         if (key.empty())
             continue;
-        if (is_own_section(key))
-            return true;
+        if (key == "contact")
+            return false;  // the administrator's file
+        own = own || is_own_section(key);
         ++keys;
         sections += is_section(key) ? 1 : 0;
     }
-    return keys > 0 ? 2 * sections >= keys : by_name && !list;
+    return own || (keys > 0 ? 2 * sections >= keys : by_name && !list);
 }
 
 /// Name=gpu File=…: other files have a Name, too.

@@ -172,6 +172,17 @@ private:
     std::set<std::tuple<int, std::string_view, std::string>> seen_;
 };
 
+void collect_block(Subject& subject, DocumentBlock block, Findings& findings) {
+    const auto silenced = block.silenced;
+    fill_block(subject, std::move(block));
+    findings.collect(subject, [&](std::string_view rule) {
+        return (!subject.excerpt || judges_excerpts(rule)) && !silenced.contains(std::string(rule));
+    });
+    if (subject.kind == FileKind::script)
+        for (auto& inner : here_document_blocks(subject))
+            collect_block(subject, std::move(inner), findings);
+}
+
 }  // namespace
 
 bool has_mistakes(const std::vector<LintFinding>& findings) {
@@ -194,17 +205,13 @@ std::vector<LintFinding> lint(const LintRequest& request) {
     subject.cluster = parse_slurm_conf(request.cluster_text);
     Findings findings(request);
     if (subject.kind == FileKind::document) {
-        for (auto& block : document_blocks(request.text)) {
-            const bool whole = block.whole;
-            const auto silenced = block.silenced;
-            fill_block(subject, std::move(block));
-            findings.collect(subject, [&](std::string_view rule) {
-                return (whole || judges_excerpts(rule)) && !silenced.contains(std::string(rule));
-            });
-        }
+        for (auto& block : document_blocks(request.text))
+            collect_block(subject, std::move(block), findings);
     } else {
         fill(subject, request);
         findings.collect(subject);
+        for (auto& block : here_document_blocks(subject))
+            collect_block(subject, std::move(block), findings);
     }
     return std::move(findings).by_line();
 }

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -264,29 +265,41 @@ void check_firewall(const ShellCommand& command, RuleHits& hits) {
                         "it closed and use ssh -L"});
 }
 
-/// security.network_security.firewall_rules of a spec: a dashboard's port with a source that is
-/// all.
-void check_rules_of_spec(const Subject& subject, RuleHits& hits) {
-    const char* open = nullptr;
-    for (std::size_t i = 0; i < subject.spec.lines.size(); ++i) {
-        std::string_view line = trim(subject.spec.lines[i]);
-        if (line.starts_with("- ")) {
-            open = nullptr;
-            line = trim(line.substr(2));
-        }
+/// One of network_security.firewall_rules: whose port, and the line with a source that is all.
+struct FirewallRule {
+    const char* dashboard = nullptr;
+    int open_line = 0;
+
+    void take(std::string_view line, int number) {
         line = trim(line.substr(0, line.find(" #")));
         if (line.starts_with("port:"))
-            open = dashboard_at(trim(line.substr(5)));
-        if (!line.starts_with("source:") || open == nullptr)
-            continue;
+            dashboard = dashboard_at(trim(line.substr(5)));
+        if (!line.starts_with("source:"))
+            return;
         std::string source(trim(line.substr(7)));
         std::erase_if(source, [](char c) { return c == '"' || c == '\''; });
         for (const std::string_view all : {"0.0.0.0/0", "::/0", "any", "all", "*"})
-            if (source == all)
-                hits.push_back({static_cast<int>(i) + 1,
-                                fmt::format("the port of {} is opened to every address", open),
-                                "name the administrators' network as its source"});
+            open_line = source == all ? number : open_line;
     }
+    void finish(RuleHits& hits) const {
+        if (dashboard != nullptr && open_line > 0)
+            hits.push_back({open_line,
+                            fmt::format("the port of {} is opened to every address", dashboard),
+                            "name the administrators' network as its source"});
+    }
+};
+
+void check_rules_of_spec(const Subject& subject, RuleHits& hits) {
+    FirewallRule rule;
+    for (std::size_t i = 0; i < subject.spec.lines.size(); ++i) {
+        std::string_view line = trim(subject.spec.lines[i]);
+        if (line.starts_with("- ")) {
+            std::exchange(rule, {}).finish(hits);
+            line = trim(line.substr(2));
+        }
+        rule.take(line, static_cast<int>(i) + 1);
+    }
+    rule.finish(hits);
 }
 
 RuleHits dashboard_open(const Subject& subject) {

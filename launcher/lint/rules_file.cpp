@@ -2,6 +2,7 @@
 
 #include "lint/rule.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace autolaunch::launcher {
@@ -11,9 +12,15 @@ namespace {
 RuleHits unknown_file(const Subject& subject) {
     if (subject.kind != FileKind::other)
         return {};
+    const auto& lines = subject.source.lines;
+    const bool of_site = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+        return line.starts_with("contact:");
+    });
     return {{1,
              "this is neither a script for sbatch or a shell, nor a spec, nor another kind of file "
-             "that lint knows: nothing in it was looked at"}};
+             "that lint knows: nothing in it was looked at",
+             of_site ? "autolaunch policy show --site FILE, where it is the administrator's file"
+                     : ""}};
 }
 
 constexpr std::array<Rule, 1> kFileRules = {{

@@ -293,6 +293,7 @@ TEST_CASE("a file is a spec, metrics or a document only where something says so"
           "- hosts: all\n  tasks: []\n", "name: ci\non: push\njobs: {}\n",
           "slurm_config_dir: /etc\nslurm_user: a\n"})
         CHECK(guess_kind("a.yaml", other) == FileKind::other);
+    CHECK(guess_kind("site.yaml", "contact: a@b\nresource_management: {}\n") == FileKind::other);
     CHECK(guess_kind("train.py", "#!/usr/bin/env python3\nprint(1)\n") == FileKind::other);
     CHECK(guess_kind("job.py", "#!/usr/bin/env python3\n#SBATCH -N1\n") == FileKind::script);
     CHECK(guess_kind("run", "#!/usr/bin/env -S bash -e\necho\n") == FileKind::script);
@@ -551,7 +552,7 @@ TEST_CASE("JSON holds what the text says, also of bytes that are no text") {
     CHECK(findings_text(found).starts_with("job.sh:2: error: "));
 }
 
-TEST_CASE("any bytes at all end quickly") {
+TEST_CASE("any bytes at all end quickly, and edits are of the bytes that are there") {
     std::mt19937 random(4711);
     std::vector<std::pair<fs::path, std::string>> samples;
     for (const char* folder : {"bad", "good"})
@@ -582,7 +583,11 @@ TEST_CASE("any bytes at all end quickly") {
                     break;
             }
         }
-        findings += lint(request_for(file, text)).size();
+        const auto found = lint(request_for(file, text));
+        findings += found.size();
+        for (const auto& finding : found)
+            if (!apply_edits(text, finding.edits))
+                FAIL_CHECK(text, findings_json({finding}));
     }
     CHECK(findings > static_cast<std::size_t>(trials(1000)));
     for (const std::string piece :
