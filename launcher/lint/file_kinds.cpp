@@ -110,6 +110,24 @@ bool has_directive(std::string_view text) {
     return text.starts_with("#SBATCH") || text.find("\n#SBATCH") != std::string_view::npos;
 }
 
+/// In front of the first command, where sbatch reads it. Programs that write scripts have such
+/// lines further down.
+bool begins_with_directive(std::string_view text) {
+    for (const auto& line : split(text, '\n')) {
+        if (line.starts_with("#SBATCH"))
+            return true;
+        if (const auto words = trim(line); !words.empty() && !words.starts_with('#'))
+            return false;
+    }
+    return false;
+}
+
+/// By its name a program's source.
+bool is_source(const std::string& file) {
+    return ends_in(file, {".py", ".pl", ".rb", ".lua", ".js", ".ts", ".c", ".cc", ".cpp", ".h",
+                          ".hpp", ".rs", ".go", ".java", ".ipynb", ".bats"});
+}
+
 constexpr std::array<std::pair<std::string_view, FileKind>, 6> kKinds = {{
     {"script", FileKind::script},
     {"spec", FileKind::spec},
@@ -123,7 +141,8 @@ constexpr std::array<std::pair<std::string_view, FileKind>, 6> kKinds = {{
 
 FileKind guess_kind(const std::string& file, std::string_view text) {
     if (text.starts_with("#!"))
-        return is_run_by_shell(text) || has_directive(text) ? FileKind::script : FileKind::other;
+        return is_run_by_shell(text) || begins_with_directive(text) ? FileKind::script
+                                                                    : FileKind::other;
     const std::string name = program_name(file);
     if (name.ends_with("gres.conf"))
         return FileKind::gres_conf;
@@ -133,14 +152,13 @@ FileKind guess_kind(const std::string& file, std::string_view text) {
         return FileKind::slurm_conf;
     if (ends_in(file, {".md", ".mdx", ".markdown"}))
         return FileKind::document;
-    if (has_directive(text))
+    if (begins_with_directive(text) || (has_directive(text) && !is_source(file)) ||
+        ends_in(file, {".sh", ".sbatch", ".slurm", ".bash", ".job"}))
         return FileKind::script;
     if (is_metrics_file(file, text))
         return FileKind::metrics;
     if (ends_in(file, {".yaml", ".yml"}))
         return is_spec(text, true) ? FileKind::spec : FileKind::other;
-    if (ends_in(file, {".sh", ".sbatch", ".slurm", ".bash", ".job"}))
-        return FileKind::script;
     if (const auto kind = conf_kind(text))
         return *kind;
     return is_spec(text, false) ? FileKind::spec : FileKind::other;

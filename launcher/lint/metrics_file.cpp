@@ -136,24 +136,25 @@ std::size_t read_yaml_value(const std::vector<std::string>& lines, std::size_t a
 }  // namespace
 
 bool is_metrics_file(const std::string& file, std::string_view text) {
-    if (text.find("\"panels\"") != std::string_view::npos &&
-        (text.find("\"schemaVersion\"") != std::string_view::npos ||
-         text.find("\"targets\"") != std::string_view::npos))
-        return true;
-    const bool rules =
-        begins_at_margin(text, "groups:") && text.find("expr:") != std::string_view::npos;
-    const auto has_counters = [&] {
-        const auto lines = split(text, '\n');
-        return std::any_of(lines.begin(), lines.end(),
-                           [](const std::string& line) { return is_csv_line(line); });
+    const auto has = [text](std::string_view part) {
+        return text.find(part) != std::string_view::npos;
     };
-    if (rules || text.find("scrape_configs:") != std::string_view::npos ||
-        (begins_at_margin(text, "rule_files:") && !begins_at_margin(text, "jobs:")) ||
-        begins_at_margin(text, "kind: PrometheusRule"))
+    if (has("\"panels\"") && (has("\"schemaVersion\"") || has("\"targets\"")))
         return true;
     const bool may_list =  // also in a ConfigMap
         file.ends_with(".csv") || file.ends_with(".yaml") || file.ends_with(".yml");
-    return may_list && has_counters();
+    bool rule = false, expression = false, counters = false;
+    for (const auto& raw : split(text, '\n')) {
+        std::string_view line = trim(raw);
+        if (line.starts_with("- "))
+            line = trim(line.substr(2));
+        rule = rule || line.starts_with("alert:") || line.starts_with("record:");
+        expression = expression || line.starts_with("expr:");
+        counters = counters || (may_list && is_csv_line(line));
+    }
+    return (rule && expression) || counters || has("scrape_configs:") ||
+           (begins_at_margin(text, "groups:") && expression) ||
+           (begins_at_margin(text, "rule_files:") && !begins_at_margin(text, "jobs:"));
 }
 
 std::vector<MetricUse> metrics_of_expression(std::string_view expression, int first_line) {

@@ -295,6 +295,9 @@ TEST_CASE("a file is a spec, metrics or a document only where something says so"
         CHECK(guess_kind("a.yaml", other) == FileKind::other);
     CHECK(guess_kind("site.yaml", "contact: a@b\nresource_management: {}\n") == FileKind::other);
     CHECK(guess_kind("train.py", "#!/usr/bin/env python3\nprint(1)\n") == FileKind::other);
+    CHECK(guess_kind("write_job.py", "job = '''\n#SBATCH -N1\n'''\n") == FileKind::other);
+    CHECK(guess_kind("write_job", "#!/usr/bin/python3\nj = '''\n#SBATCH -N1\n'''\n") ==
+          FileKind::other);
     CHECK(guess_kind("job.py", "#!/usr/bin/env python3\n#SBATCH -N1\n") == FileKind::script);
     CHECK(guess_kind("run", "#!/usr/bin/env -S bash -e\necho\n") == FileKind::script);
     CHECK(guess_kind("picture", std::string("\x89PNG\0\1", 6)) == FileKind::other);
@@ -302,6 +305,10 @@ TEST_CASE("a file is a spec, metrics or a document only where something says so"
     CHECK(guess_kind("x.repo", "[base]\nname=Base\nenabled=1\n") == FileKind::other);
     CHECK(guess_kind("README.md", "#SBATCH --nodes=1\n") == FileKind::document);
     CHECK(guess_kind("a.yml", "groups:\n- rules:\n  - expr: up\n") == FileKind::metrics);
+    CHECK(guess_kind("a.yml",
+                     "kind: VMRule\nspec:\n  groups:\n  - rules:\n    - alert: A\n"
+                     "      expr: up == 0\n") == FileKind::metrics);
+    CHECK(guess_kind("a.sh", "cat >p.yml <<E\nscrape_configs: []\nE\n") == FileKind::script);
     CHECK(guess_kind("a.json", R"({"panels": [], "schemaVersion": 39})") == FileKind::metrics);
     CHECK(guess_kind("a.json", R"({"panels": 3})") == FileKind::other);
     CHECK(guess_kind("a.csv", "DCGM_FI_DEV_GPU_UTIL, gauge, x\n") == FileKind::metrics);
