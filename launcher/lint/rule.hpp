@@ -35,6 +35,7 @@ std::span<const Rule> launch_rules();
 std::span<const Rule> habit_rules();
 std::span<const Rule> elastic_rules();
 std::span<const Rule> address_rules();
+std::span<const Rule> checkpoint_rules();
 std::span<const Rule> shell_rules();
 std::span<const Rule> array_rules();
 std::span<const Rule> nccl_rules();
