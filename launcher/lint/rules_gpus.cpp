@@ -139,13 +139,12 @@ struct Fit {
     bool in_all = false;
 
     bool good() const { return tasks < 2 || gpus < 1 || (tasks <= gpus && gpus % tasks == 0); }
-    std::string message(const char* program) const {
+    std::string message(const char* who) const {
         const char* each = in_all ? " in all" : " a node";
-        return tasks > gpus
-                   ? fmt::format("{} starts {} tasks{} for {} GPU{}: several share one", program,
-                                 tasks, each, gpus, gpus == 1 ? "" : "s")
-                   : fmt::format("{} starts {} tasks{}, and {} GPUs cannot be shared out evenly",
-                                 program, tasks, each, gpus);
+        return tasks > gpus ? fmt::format("{} {} tasks{} for {} GPU{}: several share one", who,
+                                          tasks, each, gpus, gpus == 1 ? "" : "s")
+                            : fmt::format("{} {} tasks{}, and {} GPUs cannot be shared out evenly",
+                                          who, tasks, each, gpus);
     }
 };
 
@@ -204,8 +203,8 @@ RuleHits tasks_and_gpus(const Subject& subject) {
     for (const auto& request : sallocs(subject.script)) {
         const auto fit = fit_of(request);
         if (fit && !fit->good())
-            hits.push_back({request.options.front().line, fit->message("salloc"), fix_of(*fit),
-                            one_task_a_gpu(subject, request, *fit)});
+            hits.push_back({request.options.front().line, fit->message("salloc asks for"),
+                            fix_of(*fit), one_task_a_gpu(subject, request, *fit)});
     }
     for (const auto& launch : subject.launches) {
         if (!launch.by_srun || (launch.tool != Tool::python && launch.tool != Tool::autolaunch))
@@ -213,7 +212,7 @@ RuleHits tasks_and_gpus(const Subject& subject) {
         const auto fit = fit_of_step(launch, subject.script);
         if (fit && !fit->good())
             hits.push_back(
-                {launch.line, fit->message("srun"), fix_of(*fit),
+                {launch.line, fit->message("srun starts"), fix_of(*fit),
                  fit->in_all ? one_task_a_gpu(subject, {launch.srun_options, subject.script}, *fit)
                              : set_tasks_per_node(subject, launch, fit->gpus)});
     }

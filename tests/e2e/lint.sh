@@ -63,7 +63,7 @@ lints 0 array.sh
 # Documents, metrics, and what is neither.
 printf '# Guide\n\n```bash\nsalloc -N2 --ntasks-per-node=8 --gres=gpu:4\n```\n' >guide.md
 lints 1 guide.md
-contains "the document's line" out.log "guide.md:4: warning: salloc starts 8 tasks a node for 4 GPUs"
+contains "the document's line" out.log "guide.md:4: warning: salloc asks for 8 tasks a node for 4 GPUs"
 printf 'groups:\n- rules:\n  - alert: Hot\n    expr: DCGM_FI_DEV_GPU_TEMPERATURE > 85\n' >alerts.yaml
 lints 1 alerts.yaml
 contains "the name that is meant" out.log "did you mean DCGM_FI_DEV_GPU_TEMP?"
