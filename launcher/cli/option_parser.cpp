@@ -90,7 +90,7 @@ Words words_of(Command command) {
                     "Examples:\n  autolaunch schema > train.schema.json"};
         case Command::lint:
             return {
-                "Names the mistakes in batch scripts, specs, gres.conf and slurm.conf. Runs "
+                "Names the mistakes in batch scripts, specs, gres.conf, slurm.conf, documents and metrics. Runs "
                 "nothing.",
                 "autolaunch lint [OPTIONS] FILE...\n       autolaunch lint --rules [--markdown]",
                 "Exits with 0 when there is nothing, or only info, and with 1 otherwise.\n"
@@ -350,7 +350,8 @@ OptionDeclaration& OptionParser::flag(const char* names, std::optional<bool>& va
 
 void OptionParser::add_lint_options() {
     option("--kind", kind_,
-           "What the files are: script, spec, gres.conf or slurm.conf. Without it: by content")
+           "What the files are: script, spec, gres.conf, slurm.conf, document (Markdown) or metrics "
+           "(Prometheus, Grafana). Without it: by content")
         .type_name("KIND")
         .group("General");
     option("--slurm-conf", slurm_conf_, "The cluster's slurm.conf, to check against its nodes")

@@ -9,17 +9,13 @@ namespace autolaunch::launcher {
 
 namespace {
 
-std::string base_name(const std::string& path) {
-    return path.substr(path.rfind('/') + 1);
-}  // npos + 1 is 0
-
 bool is_python(const std::string& name) {
     return name.starts_with("python") &&
            name.find_first_not_of("0123456789.", 6) == std::string::npos;
 }
 
 Tool tool_of(const std::vector<Word>& words, std::size_t at) {
-    const std::string name = base_name(words[at].value);
+    const std::string name = program_name(words[at].value);
     if (name == "torchrun")
         return Tool::torchrun;
     if (name == "autolaunch")
@@ -49,7 +45,7 @@ std::size_t wrapper_length(const std::vector<Word>& words, std::size_t at) {
     static const std::set<std::string> kBare = {"exec",    "time",    "nohup", "command", "setsid",
                                                 "sudo",    "stdbuf",  "nice",  "ionice",  "env",
                                                 "numactl", "timeout", "nsys",  "taskset"};
-    const std::string name = base_name(words[at].value);
+    const std::string name = program_name(words[at].value);
     if (!kBare.contains(name))
         return 0;
     std::size_t end = at + 1;
@@ -91,7 +87,7 @@ void find_tool(Launch& launch) {
     }
     if (at >= words.size())
         return;
-    const std::size_t last = carries_program(base_name(words[at].value)) ? words.size() : at + 1;
+    const std::size_t last = carries_program(program_name(words[at].value)) ? words.size() : at + 1;
     for (; at < last; ++at) {
         launch.tool = tool_of(words, at);
         launch.tool_at = at;
@@ -104,11 +100,11 @@ void find_tool(Launch& launch) {
 void look_into_shell(Launch& launch, const SbatchScript& script) {
     std::size_t at = 0;
     const auto& words = launch.program;
-    if (words.empty() || !is_shell(base_name(words[at].value))) {
+    if (words.empty() || !is_shell(program_name(words[at].value))) {
         const auto shell = std::find_if(words.begin(), words.end(), [](const Word& word) {
-            return is_shell(base_name(word.value));
+            return is_shell(program_name(word.value));
         });
-        if (words.empty() || shell == words.end() || !carries_program(base_name(words[0].value)))
+        if (words.empty() || shell == words.end() || !carries_program(program_name(words[0].value)))
             return;
         at = static_cast<std::size_t>(shell - words.begin());
     }
@@ -149,7 +145,7 @@ Launch launch_of(const ShellCommand& command, const SbatchScript& script) {
         launch.by_exec = launch.by_exec || words[at].value == "exec";
         at += length;
     }
-    if (at < words.size() && base_name(words[at].value) == "srun") {
+    if (at < words.size() && program_name(words[at].value) == "srun") {
         launch.by_srun = true;
         const auto parsed =
             parse_slurm_options(std::span(words).subspan(at + 1), SlurmProgram::srun);
@@ -182,6 +178,10 @@ bool ends_options(const std::string& value) { return value == "--" || value.ends
 
 }  // namespace
 
+std::string program_name(const std::string& path) {
+    return path.substr(path.rfind('/') + 1);
+}  // npos + 1 is 0
+
 const SlurmOption* Launch::srun_option(std::string_view name) const {
     const auto found = std::find_if(srun_options.rbegin(), srun_options.rend(),
                                     [&](const auto& o) { return o.name == name; });
@@ -195,6 +195,42 @@ const Word* Launch::option_word(std::string_view name) const {
         const std::string& value = program[i].value;
         if (with_dashes(value.substr(0, value.find('='))) == name)
             return &program[i];
+    }
+    return nullptr;
+}
+
+const Word* Launch::value_word(std::string_view name) const {
+    const Word* word = option_word(name);
+    if (word == nullptr || word->raw.find('=') != std::string::npos)
+        return word;
+    const std::size_t next = static_cast<std::size_t>(word - program.data()) + 1;
+    return next < program.size() ? &program[next] : nullptr;
+}
+
+bool Launch::has_unknown_options() const {
+    for (std::size_t i = tool_at + 1; i < program.size() && !ends_options(program[i].value); ++i) {
+        const std::string& value = program[i].value;
+        const bool of_option = i > tool_at + 1 && program[i - 1].value.starts_with("--") &&
+                               program[i - 1].value.find('=') == std::string::npos;
+        if (value.starts_with('$') && !of_option)
+            return true;
+    }
+    return false;
+}
+
+const Word* Launch::started() const {
+    static const std::set<std::string> kFlags = {"--standalone", "--no-python", "--module",
+                                                 "--run-path",   "-m",          "--use-env",
+                                                 "--no-prefix",  "--quiet",     "--dry-run"};
+    const bool module = program[tool_at].value.find("python") != std::string::npos;
+    for (std::size_t i = tool_at + (module ? 3 : 1); i < program.size(); ++i) {
+        const std::string& value = program[i].value;
+        if (!value.starts_with('-'))
+            return &program[i];
+        if (value == "--")
+            return i + 1 < program.size() ? &program[i + 1] : nullptr;
+        if (value.find('=') == std::string::npos && !kFlags.contains(with_dashes(value)))
+            ++i;
     }
     return nullptr;
 }

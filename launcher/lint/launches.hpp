@@ -26,6 +26,13 @@ struct Launch {
     /// Of the tool, with dashes: --nproc-per-node also finds --nproc_per_node.
     const Word* option_word(std::string_view name) const;
     std::optional<std::string> option(std::string_view name, const SbatchScript& script) const;
+    /// The word that has the option's value: its own, with =, or the next one.
+    const Word* value_word(std::string_view name) const;
+
+    /// Words of the tool that are variables and not known here: any option may be in them.
+    bool has_unknown_options() const;
+    /// What the launcher starts: its first word that is neither an option nor the value of one.
+    const Word* started() const;
 
     bool starts_training() const { return by_srun || tool != Tool::other; }
 };
@@ -40,5 +47,6 @@ std::optional<long long> tasks_per_node_of(const Launch& launch, const SbatchScr
 std::optional<long long> ranks_per_launcher(const Launch& launch, const SbatchScript& script);
 
 const char* name_of(Tool tool);
+std::string program_name(const std::string& path);  ///< without its folder
 
 }  // namespace autolaunch::launcher

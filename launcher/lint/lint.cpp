@@ -1,11 +1,12 @@
 #include "lint/lint.hpp"
 
 #include "base/text.hpp"
+#include "lint/document_blocks.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
-#include <cctype>
+#include <functional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -14,9 +15,11 @@ namespace autolaunch::launcher {
 
 namespace {
 
-void add_setting(Subject& subject, std::string name, std::string value, int line, bool exported) {
+void add_setting(Subject& subject, std::string name, std::string value, int line, bool exported,
+                 bool everywhere = true) {
     const bool literal = value.find_first_of("$`") == std::string::npos;
-    subject.environment.push_back({std::move(name), std::move(value), line, literal, exported});
+    subject.environment.push_back(
+        {std::move(name), std::move(value), line, literal, exported, everywhere});
 }
 
 /// --export=ALL,NAME=VALUE of sbatch and srun.
@@ -25,17 +28,18 @@ void add_export_option(Subject& subject, const SlurmOption* option) {
         return;
     for (const auto& part : split(subject.script.resolved(option->value), ','))
         if (const std::string name(assigned_name(part)); !name.empty())
-            add_setting(subject, name, part.substr(name.size() + 1), option->line, true);
+            add_setting(subject, name, part.substr(name.size() + 1), option->line, true, false);
 }
 
-void fill_script(Subject& subject, const std::string& text) {
-    subject.script = parse_sbatch_script(text);
+void fill_script(Subject& subject, const std::string& text, int first_line) {
+    subject.script = parse_sbatch_script(text, first_line);
     subject.launches = find_launches(subject.script);
     const SbatchScript& script = subject.script;
     for (const auto& assignment : script.shell.assignments)
         if (!assignment.value.array && !assignment.append)
             add_setting(subject, assignment.name, script.resolved(assignment.value),
-                        assignment.value.line, assignment.exported);
+                        assignment.value.line, assignment.exported,
+                        !assignment.conditional && !assignment.prefix);
     for (const auto& command : script.shell.commands) {  // env NAME=VALUE program
         const bool by_env = std::any_of(command.words.begin(), command.words.end(),
                                         [](const Word& word) { return word.value == "env"; });
@@ -43,7 +47,7 @@ void fill_script(Subject& subject, const std::string& text) {
             if (by_env && !assigned_name(word.raw).empty()) {
                 const std::string name(assigned_name(word.raw));
                 add_setting(subject, name, script.resolved(word).substr(name.size() + 1), word.line,
-                            true);
+                            true, false);
             }
     }
     add_export_option(subject, script.option("export"));
@@ -60,22 +64,6 @@ void fill_spec(Subject& subject, const LintRequest& request) {
         add_setting(subject, name, value, subject.spec.line_of("nccl.env." + name), true);
     for (const auto& [name, value] : spec.trainer.env)
         add_setting(subject, name, value, subject.spec.line_of("trainer.env." + name), true);
-}
-
-/// The rules that a line silences for itself and for the next one.
-std::set<std::string> silenced_by(std::string_view line) {
-    constexpr std::string_view kMark = "autolaunch-lint:";
-    std::set<std::string> rules;
-    const std::size_t at = line.find(kMark);
-    if (at == std::string_view::npos || line.substr(0, at).find('#') == std::string_view::npos)
-        return rules;
-    line = trim(line.substr(at + kMark.size()));
-    if (!line.starts_with("ignore="))
-        return rules;
-    line.remove_prefix(7);
-    for (const auto& name : split(line.substr(0, line.find_first_of(" \t\r")), ','))
-        rules.insert(name);
-    return rules;
 }
 
 class Silencer {
@@ -96,61 +84,106 @@ private:
     std::vector<std::set<std::string>> by_line_;
 };
 
-bool begins_with_key(std::string_view line, std::initializer_list<std::string_view> keys) {
-    return std::any_of(keys.begin(), keys.end(), [line](std::string_view key) {
-        return line.size() > key.size() && line[key.size()] == '=' &&
-               equals_ignoring_case(line.substr(0, key.size()), key);
+ConfFile conf_at(const std::string& text, int first_line) {
+    ConfFile conf = parse_slurm_conf(text);
+    std::erase_if(conf.lines, [](const ConfLine& line) {  // a template's own lines
+        return std::any_of(line.fields.begin(), line.fields.end(), [](const auto& field) {
+            return field.second.find("{{") != std::string::npos ||
+                   field.first.find("{{") != std::string::npos;
+        });
     });
+    for (auto& line : conf.lines)
+        line.line += first_line - 1;
+    return conf;
 }
 
-bool ends_in(const std::string& file, std::initializer_list<std::string_view> ends) {
-    return std::any_of(ends.begin(), ends.end(), [&](auto end) { return file.ends_with(end); });
+/// What the text is made of, by its kind.
+void fill(Subject& subject, const LintRequest& request) {
+    subject.source.lines = split(request.text, '\n');
+    if (subject.kind == FileKind::script)
+        fill_script(subject, request.text, 1);
+    else if (subject.kind == FileKind::spec)
+        fill_spec(subject, request);
+    else if (subject.kind == FileKind::metrics)
+        subject.metrics = metric_uses(request.text);
+    else if (subject.kind == FileKind::gres_conf || subject.kind == FileKind::slurm_conf)
+        subject.conf = conf_at(request.text, 1);
+}
+
+void fill_block(Subject& subject, DocumentBlock block) {
+    const int first = block.source.first_line;
+    subject.kind = block.kind;
+    subject.excerpt = !block.whole;
+    subject.script = {};
+    subject.launches.clear();
+    subject.environment.clear();
+    subject.conf = {};
+    subject.metrics.clear();
+    if (block.kind == FileKind::script)
+        fill_script(subject, block.text, first);
+    else if (block.kind == FileKind::metrics)
+        subject.metrics = block.expression ? metrics_of_expression(block.text, first)
+                                           : metric_uses(block.text, first);
+    else
+        subject.conf = conf_at(block.text, first);
+    subject.source = std::move(block.source);
+}
+
+/// Collects what rules find, each thing once.
+class Findings {
+public:
+    explicit Findings(const LintRequest& request)
+        : file_(request.file), silencer_(request.text), rules_(all_rules()) {}
+
+    /// All rules, or those that `wanted` lets pass.
+    void collect(const Subject& subject, const std::function<bool(std::string_view)>& wanted = {}) {
+        for (const auto& rule : rules_)
+            if (!wanted || wanted(rule.name))
+                for (auto& hit : rule.check(subject))
+                    take(rule, std::move(hit));
+    }
+
+    std::vector<LintFinding> by_line() && {
+        std::stable_sort(findings_.begin(), findings_.end(),
+                         [](const auto& a, const auto& b) { return a.line < b.line; });
+        return std::move(findings_);
+    }
+
+private:
+    void take(const Rule& rule, RuleHit hit) {
+        if (!seen_.emplace(hit.line, rule.name, hit.message).second)
+            return;
+        LintFinding finding{file_,
+                            hit.line,
+                            rule.severity,
+                            std::string(rule.name),
+                            std::move(hit.message),
+                            std::string(rule.why),
+                            hit.fix.empty() ? std::string(rule.fix) : std::move(hit.fix),
+                            std::move(hit.edits)};
+        if (!silencer_.silences(finding))
+            findings_.push_back(std::move(finding));
+    }
+
+    const std::string& file_;
+    const Silencer silencer_;
+    const std::vector<Rule> rules_;
+    std::vector<LintFinding> findings_;
+    std::set<std::tuple<int, std::string_view, std::string>> seen_;
+};
+
+void collect_block(Subject& subject, DocumentBlock block, Findings& findings) {
+    const auto silenced = block.silenced;
+    fill_block(subject, std::move(block));
+    findings.collect(subject, [&](std::string_view rule) {
+        return (!subject.excerpt || judges_excerpts(rule)) && !silenced.contains(std::string(rule));
+    });
+    if (subject.kind == FileKind::script)
+        for (auto& inner : here_document_blocks(subject))
+            collect_block(subject, std::move(inner), findings);
 }
 
 }  // namespace
-
-FileKind guess_kind(const std::string& file, std::string_view text) {
-    if (text.starts_with("#!"))
-        return FileKind::script;
-    if (ends_in(file, {"gres.conf"}))
-        return FileKind::gres_conf;
-    if (ends_in(file, {"slurm.conf"}))
-        return FileKind::slurm_conf;
-    bool key_value = false, gres = false;
-    for (const auto& raw : split(text, '\n')) {
-        if (raw.starts_with("#SBATCH"))
-            return FileKind::script;
-        const std::string_view line = trim(raw);
-        key_value = key_value || begins_with_key(line, {"NodeName", "PartitionName", "ClusterName",
-                                                        "SlurmctldHost", "GresTypes"});
-        const bool of_gres = begins_with_key(line, {"Name", "AutoDetect"}) ||
-                             (begins_with_key(line, {"NodeName"}) &&
-                              (line.find(" Name=") != std::string_view::npos ||
-                               line.find(" AutoDetect=") != std::string_view::npos));
-        gres = gres || of_gres;
-    }
-    if (ends_in(file, {".yaml", ".yml"}))
-        return FileKind::spec;
-    if (ends_in(file, {".sh", ".sbatch", ".slurm", ".bash", ".job"}))
-        return FileKind::script;
-    if (gres)
-        return FileKind::gres_conf;
-    if (key_value)
-        return FileKind::slurm_conf;
-    return FileKind::spec;
-}
-
-std::optional<FileKind> kind_from_name(std::string_view name) {
-    if (name == "script")
-        return FileKind::script;
-    if (name == "spec")
-        return FileKind::spec;
-    if (name == "gres.conf")
-        return FileKind::gres_conf;
-    if (name == "slurm.conf")
-        return FileKind::slurm_conf;
-    return std::nullopt;
-}
 
 bool has_mistakes(const std::vector<LintFinding>& findings) {
     return std::any_of(findings.begin(), findings.end(),
@@ -170,33 +203,17 @@ std::vector<LintFinding> lint(const LintRequest& request) {
     subject.save_times = request.save_times;
     subject.resources_of = request.resources_of;
     subject.cluster = parse_slurm_conf(request.cluster_text);
-    if (subject.kind == FileKind::script) {
-        fill_script(subject, request.text);
-    } else if (subject.kind == FileKind::spec) {
-        fill_spec(subject, request);
+    Findings findings(request);
+    if (subject.kind == FileKind::document) {
+        for (auto& block : document_blocks(request.text))
+            collect_block(subject, std::move(block), findings);
     } else {
-        subject.conf = parse_slurm_conf(request.text);
+        fill(subject, request);
+        findings.collect(subject);
+        for (auto& block : here_document_blocks(subject))
+            collect_block(subject, std::move(block), findings);
     }
-    const Silencer silencer(request.text);
-    std::vector<LintFinding> findings;
-    std::set<std::tuple<int, std::string_view, std::string>> seen;
-    for (const auto& rule : all_rules())
-        for (auto& hit : rule.check(subject)) {
-            if (!seen.emplace(hit.line, rule.name, hit.message).second)
-                continue;
-            LintFinding finding{request.file,
-                                hit.line,
-                                rule.severity,
-                                std::string(rule.name),
-                                std::move(hit.message),
-                                std::string(rule.why),
-                                hit.fix.empty() ? std::string(rule.fix) : std::move(hit.fix)};
-            if (!silencer.silences(finding))
-                findings.push_back(std::move(finding));
-        }
-    std::stable_sort(findings.begin(), findings.end(),
-                     [](const auto& a, const auto& b) { return a.line < b.line; });
-    return findings;
+    return std::move(findings).by_line();
 }
 
 }  // namespace autolaunch::launcher

@@ -32,6 +32,7 @@ struct LintFinding {
     int line = 0;
     LintSeverity severity = LintSeverity::info;
     std::string rule, message, why, fix;
+    Edits edits = {};  ///< the fix as changes of the file, where it follows from the text
 };
 
 /// By line. Lines that say `autolaunch-lint: ignore=RULE,…` silence those rules on themselves and
@@ -39,11 +40,14 @@ struct LintFinding {
 /// that a spec includes; otherwise pure.
 std::vector<LintFinding> lint(const LintRequest& request);
 
-/// By content: #! and #SBATCH, KEY=VALUE lines of Slurm, else a spec; the name decides where the
-/// content does not.
+/// By content: #! and #SBATCH, KEY=VALUE lines of Slurm, expressions of Prometheus, sections of a
+/// spec; the name decides where the content does not. `other` where neither does.
 FileKind guess_kind(const std::string& file, std::string_view text);
-/// "script", "spec", "gres.conf", "slurm.conf".
+/// "script", "spec", "gres.conf", "slurm.conf", "document", "metrics".
 std::optional<FileKind> kind_from_name(std::string_view name);
+std::string kind_names();
+/// Of text that may be a part of slurm.conf or gres.conf; `other` for slurmdbd.conf.
+std::optional<FileKind> kind_of_conf(std::string_view text);
 
 const char* lint_severity_name(LintSeverity severity);
 bool has_mistakes(const std::vector<LintFinding>& findings);  ///< warnings or errors

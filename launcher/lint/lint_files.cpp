@@ -8,6 +8,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -48,8 +49,7 @@ LintOutcome lint_files(const LintFilesRequest& asked,
     if (!asked.kind.empty()) {
         request.kind = kind_from_name(asked.kind);
         if (!request.kind)
-            throw UsageError("--kind " + asked.kind +
-                             ": expected script, spec, gres.conf or slurm.conf");
+            throw UsageError("--kind " + asked.kind + ": expected " + kind_names());
     }
     if (!asked.slurm_conf.empty())
         request.cluster_text = read_at_most(asked.slurm_conf, kMaxLintBytes);
@@ -65,8 +65,13 @@ LintOutcome lint_files(const LintFilesRequest& asked,
         all.insert(all.end(), std::make_move_iterator(found.begin()),
                    std::make_move_iterator(found.end()));
     }
-    return {asked.json ? findings_json(all) : findings_text(all),
-            has_mistakes(all) ? exit_code::kFindings : exit_code::kSuccess};
+    const bool unread = std::any_of(all.begin(), all.end(), [](const LintFinding& finding) {
+        return finding.rule == kUnknownFileRule;
+    });
+    return {asked.json ? findings_json(all) : findings_text(all), unread ? exit_code::kBadData
+                                                                  : has_mistakes(all)
+                                                                      ? exit_code::kFindings
+                                                                      : exit_code::kSuccess};
 }
 
 }  // namespace autolaunch::launcher

@@ -39,14 +39,22 @@ std::string findings_text(const std::vector<LintFinding>& findings) {
 std::string findings_json(const std::vector<LintFinding>& findings) {
     using Json = nlohmann::ordered_json;
     Json list = Json::array();
-    for (const auto& finding : findings)
+    for (const auto& finding : findings) {
+        Json edits = Json::array();
+        for (const auto& edit : finding.edits)
+            edits.push_back({{"line", edit.line},
+                             {"column", edit.column},
+                             {"old", edit.old_text},
+                             {"new", edit.new_text}});
         list.push_back({{"file", finding.file},
                         {"line", finding.line},
                         {"severity", lint_severity_name(finding.severity)},
                         {"rule", finding.rule},
                         {"message", finding.message},
                         {"why", finding.why},
-                        {"fix", finding.fix}});
+                        {"fix", finding.fix},
+                        {"edits", edits}});
+    }
     const Json all = {{"version", kFormatVersion}, {"findings", list}};
     return all.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

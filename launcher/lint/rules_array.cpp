@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "lint/arithmetic.hpp"
+#include "lint/launch_edits.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -52,6 +54,7 @@ struct Pick {
     int line = 0;
     long long length = 0;
     std::vector<long long> items;  ///< by task
+    bool from_end = false;         ///< some are counted from the list's end
 };
 
 struct Picks {
@@ -129,6 +132,7 @@ private:
                 index, [this](const std::string& name) { return variable(name, 0); });
             if (!item || !uses_task_)
                 return;
+            pick.from_end = pick.from_end || *item < 0;
             pick.items.push_back(*item < 0 ? *item + length : *item);
         }
         const bool known = std::any_of(found_.begin(), found_.end(), [&](const Pick& other) {
@@ -184,26 +188,6 @@ bool inside(const Pick& pick) {
                        [&](long long item) { return item >= 0 && item < pick.length; });
 }
 
-RuleHits beyond_list(const Subject& subject) {
-    RuleHits hits;
-    const auto all = find_picks(subject);
-    if (!all)
-        return hits;
-    for (const auto& pick : all->picks) {
-        if (inside(pick))
-            continue;
-        std::size_t at = 0;
-        while (pick.items[at] >= 0 && pick.items[at] < pick.length)
-            ++at;
-        hits.push_back(
-            {all->option_line,
-             fmt::format("task {} takes item {} of {} (line {}), which has {}, from 0 on: it "
-                         "gets nothing",
-                         all->tasks[at], pick.items[at], pick.list, pick.line, pick.length)});
-    }
-    return hits;
-}
-
 /// Lists that are picked from alike count once: LR[i] and BATCH[i] go together, they are no
 /// product.
 std::vector<const Pick*> independent(const Picks& all) {
@@ -244,6 +228,82 @@ std::string list_names(const Cases& cases) {
     return join(names, " x ");
 }
 
+/// Whether tasks from `first` on run each case once, and nothing beyond a list.
+bool runs_all_once(const Subject& subject, long long first, long long cases) {
+    std::vector<long long> tasks(static_cast<std::size_t>(cases));
+    std::iota(tasks.begin(), tasks.end(), first);
+    const auto picks = [&] { return PickFinder(subject.script, tasks).find(); };
+    const Picks all{0, tasks, picks()};
+    return !all.picks.empty() && std::all_of(all.picks.begin(), all.picks.end(), inside) &&
+           std::none_of(all.picks.begin(), all.picks.end(),
+                        [](const Pick& pick) { return pick.from_end; }) &&
+           count_cases(all).possible == cases &&
+           count_cases(all).run == static_cast<std::size_t>(cases);
+}
+
+/// Of all lists, also those that this --array goes beyond.
+long long cases_of_lists(const Picks& all) {
+    std::vector<const Pick*> different;
+    for (const auto& pick : all.picks)
+        if (std::none_of(different.begin(), different.end(),
+                         [&](const Pick* other) { return other->items == pick.items; }))
+            different.push_back(&pick);
+    long long cases = 1;
+    for (const Pick* pick : different)
+        cases = std::min(1'000'000'000LL, cases * std::max(1LL, pick->length));
+    return cases;
+}
+
+/// The numbers with which the script runs each case once, counted from where it counts itself.
+std::optional<std::string> right_numbers(const Subject& subject, const Picks& all) {
+    constexpr long long kMostCases = 5000;
+    constexpr long long kFarthestBase = 16;
+    const long long cases = cases_of_lists(all);
+    if (cases > kMostCases)
+        return std::nullopt;
+    for (long long first = 0; first <= kFarthestBase; ++first) {
+        if (!runs_all_once(subject, first, cases))
+            continue;
+        const std::string written = subject.script.text("array");
+        const std::size_t limit = written.find('%');  // how many run at a time stays
+        return fmt::format("{}-{}{}", first, first + cases - 1,
+                           limit == std::string::npos ? "" : written.substr(limit));
+    }
+    return std::nullopt;
+}
+
+/// With the numbers for all cases, where there are such.
+RuleHits with_right_numbers(const Subject& subject, const Picks& all, RuleHits hits) {
+    const auto numbers = hits.empty() ? std::nullopt : right_numbers(subject, all);
+    for (auto& hit : hits) {
+        if (!numbers)
+            break;
+        hit.fix = fmt::format("--array={}, when all are meant", *numbers);
+        hit.edits = set_option_value(subject.source, *subject.script.option("array"), *numbers);
+    }
+    return hits;
+}
+
+RuleHits beyond_list(const Subject& subject) {
+    RuleHits hits;
+    const auto all = find_picks(subject);
+    if (!all)
+        return hits;
+    for (const auto& pick : all->picks) {
+        if (inside(pick))
+            continue;
+        std::size_t at = 0;
+        while (pick.items[at] >= 0 && pick.items[at] < pick.length)
+            ++at;
+        hits.push_back(
+            {all->option_line,
+             fmt::format("task {} takes item {} of {} (line {}), which has {}, from 0 on: it "
+                         "gets nothing",
+                         all->tasks[at], pick.items[at], pick.list, pick.line, pick.length)});
+    }
+    return with_right_numbers(subject, *all, std::move(hits));
+}
+
 RuleHits misses_cases(const Subject& subject) {
     const auto all = find_picks(subject);
     if (!all)
@@ -251,10 +311,10 @@ RuleHits misses_cases(const Subject& subject) {
     const Cases cases = count_cases(*all);
     if (cases.picks.empty() || static_cast<long long>(cases.run) >= cases.possible)
         return {};
-    return {{all->option_line,
-             fmt::format("{} of the {} cases of {} are run", cases.run, cases.possible,
-                         list_names(cases)),
-             fmt::format("--array=0-{}, when all are meant", cases.possible - 1)}};
+    return with_right_numbers(
+        subject, *all,
+        {{all->option_line, fmt::format("{} of the {} cases of {} are run", cases.run,
+                                        cases.possible, list_names(cases))}});
 }
 
 RuleHits repeats_cases(const Subject& subject) {
@@ -273,8 +333,18 @@ RuleHits repeats_cases(const Subject& subject) {
             return {};
     if (cases.picks.empty() || cases.run >= all->tasks.size())
         return {};
-    return {{all->option_line, fmt::format("{} tasks, but only {} different cases of {}",
-                                           all->tasks.size(), cases.run, list_names(cases))}};
+    return with_right_numbers(
+        subject, *all,
+        {{all->option_line, fmt::format("{} tasks, but only {} different cases of {}",
+                                        all->tasks.size(), cases.run, list_names(cases))}});
+}
+
+/// logs/%A_%a.out of logs/%A.out.
+std::string with_task(std::string path) {
+    const std::size_t slash = path.rfind('/');
+    const std::size_t dot = path.rfind('.');
+    const bool extension = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+    return path.insert(extension ? dot : path.size(), "_%a");
 }
 
 RuleHits one_log(const Subject& subject) {
@@ -298,7 +368,10 @@ RuleHits one_log(const Subject& subject) {
                             (path[letter] == 'a' || path[letter] == 'j' || path[letter] == 'J'));
         }
         if (!differs)
-            hits.push_back({option.line, fmt::format("all tasks of the array write to {}", path)});
+            hits.push_back({option.line,
+                            fmt::format("all tasks of the array write to {}", path),
+                            {},
+                            set_option_value(subject.source, option, with_task(path))});
     }
     return hits;
 }
@@ -330,7 +403,10 @@ constexpr std::array<Rule, 5> kArrayRules = {{
     {"array-beyond-list", LintSeverity::error,
      "--array has numbers for which the script's list has no item",
      "The shell gives an empty text for an item that is not there, and the trainer runs with it.",
-     "lists begin at 0: --array=0-N with N one less than the list's length", beyond_list},
+     "lists begin at 0: --array=0-N with N one less than the list's length, or 1-N where the "
+     "script "
+     "subtracts one",
+     beyond_list},
     {"array-misses-cases", LintSeverity::warning,
      "--array does not run all cases of the script's lists",
      "Nothing says that some combinations are missing.", "give --array one number for each case",

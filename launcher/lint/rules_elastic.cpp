@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "lint/elasticity.hpp"
+#include "lint/launch_edits.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -61,12 +62,14 @@ RuleHits no_kill_missing(const Subject& subject) {
             hits.push_back({launch.line,
                             "the job may lose nodes, and srun without --no-kill ends the step "
                             "when Slurm notices a lost one",
-                            "srun --no-kill --wait=0 autolaunch …"});
+                            "srun --no-kill --wait=0 autolaunch …",
+                            add_srun_option(subject, launch, "--no-kill")});
         if (!script.options.empty() && !script.has("no-kill") && !is_set(subject, "SBATCH_NO_KILL"))
             hits.push_back({script.options.front().line,
                             "the job may lose nodes, and sbatch without --no-kill ends it when "
                             "Slurm notices a lost one",
-                            "#SBATCH --no-kill"});
+                            "#SBATCH --no-kill",
+                            add_directive(subject, script.options.front(), "--no-kill")});
     });
 }
 
@@ -80,7 +83,11 @@ RuleHits step_ends_with_task(const Subject& subject) {
         if (ends)
             hits.push_back({own != nullptr ? own->line : launch.line,
                             "the job may lose nodes, and with --kill-on-bad-exit the task of the "
-                            "first lost one ends all others"});
+                            "first lost one ends all others",
+                            {},
+                            own != nullptr
+                                ? replace_option(subject.source, *own, "--kill-on-bad-exit=0")
+                                : add_srun_option(subject, launch, "--kill-on-bad-exit=0")});
     });
 }
 
@@ -101,8 +108,20 @@ RuleHits step_waits(const Subject& subject) {
                 {own != nullptr ? own->line : launch.line,
                  fmt::format("the job may lose nodes, and srun ends all others {} s after the task "
                              "of the first lost one has ended",
-                             seconds)});
+                             seconds),
+                 {},
+                 own != nullptr ? set_option_value(subject.source, *own, "0")
+                                : add_srun_option(subject, launch, "--wait=0")});
     });
+}
+
+Edits more_nodes(const Subject& subject, const Launch& launch, const NodeRange& range) {
+    const SlurmOption* option = launch.srun_option("nodes") != nullptr
+                                    ? launch.srun_option("nodes")
+                                    : subject.script.option("nodes");
+    return option == nullptr
+               ? Edits{}
+               : set_option_value(subject.source, *option, std::to_string(range.all()));
 }
 
 RuleHits too_few_nodes(const Subject& subject) {
@@ -117,7 +136,8 @@ RuleHits too_few_nodes(const Subject& subject) {
                                    range.all(), *nodes)
                      : fmt::format("up to {} nodes are asked for, and srun starts it on {}",
                                    range.most, *nodes),
-                 fmt::format("#SBATCH --nodes={}", range.all())});
+                 fmt::format("#SBATCH --nodes={}", range.all()),
+                 more_nodes(subject, launch, range)});
     });
 }
 
@@ -132,7 +152,9 @@ RuleHits spec_nodes_too_few(const Subject& subject) {
              fmt::format("{} nodes are asked of Slurm, and the job can use {}: {} and {} spare{}",
                          *spec.slurm.nodes, range->all(), range->most, range->spares,
                          range->spares == 1 ? "" : "s"),
-             fmt::format("slurm_config: {{nodes: {}}}", range->all())}};
+             fmt::format("slurm_config: {{nodes: {}}}", range->all()),
+             replace_yaml_value(subject.source, subject.spec.line_of("slurm_config.nodes"), "nodes",
+                                std::to_string(range->all()))}};
 }
 
 constexpr std::array<Rule, 5> kElasticRules = {{

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -45,6 +46,18 @@ std::set<int> core_set(const std::string& text) {
             cores.insert(static_cast<int>(core));
     }
     return cores;
+}
+
+/// KEY=VALUE, written without blanks.
+std::string field_text(const ConfLine& line, std::string_view key) {
+    for (const auto& [name, value] : line.fields)
+        if (equals_ignoring_case(name, key))
+            return name + '=' + value;
+    return {};
+}
+
+Edits remove_field(const SourceLines& source, const ConfLine& line, std::string_view key) {
+    return remove_word(source, line.line, field_text(line, key));
 }
 
 std::vector<GresLine> gres_lines(const Subject& subject) {
@@ -117,8 +130,10 @@ RuleHits gres_count(const Subject& subject) {
             equals_ignoring_case(gres.name, "mps") || equals_ignoring_case(gres.name, "shard");
         if (count && !shared && !gres.files.empty() &&
             *count != static_cast<long long>(gres.files.size()))
-            hits.push_back(
-                {gres.line->line, fmt::format("Count={} and {} files", *count, gres.files.size())});
+            hits.push_back({gres.line->line,
+                            fmt::format("Count={} and {} files", *count, gres.files.size()),
+                            {},
+                            remove_field(subject.source, *gres.line, "Count")});
     }
     return hits;
 }
@@ -195,12 +210,19 @@ RuleHits unknown_key(const Subject& subject) {
             const bool known = std::any_of(kKeys.begin(), kKeys.end(), [&](const auto& key) {
                 return equals_ignoring_case(key, field.first);
             });
-            if (known || equals_ignoring_case(field.first, "Ignore"))
+            const bool word = std::all_of(field.first.begin(), field.first.end(), [](char c) {
+                return std::isalpha(static_cast<unsigned char>(c)) != 0;
+            });  // {% set cores = … %}: a template's
+            if (known || !word || equals_ignoring_case(field.first, "Ignore"))
                 continue;
             const std::string near = nearest(field.first, kKeys);
-            hits.push_back(
-                {line.line, fmt::format("gres.conf knows no {}{}", field.first,
-                                        near.empty() ? "" : "; did you mean " + near + "?")});
+            hits.push_back({line.line,
+                            fmt::format("gres.conf knows no {}{}", field.first,
+                                        near.empty() ? "" : "; did you mean " + near + "?"),
+                            {},
+                            near.empty() ? Edits{}
+                                         : replace_text(subject.source, line.line,
+                                                        field.first + '=', near + '=')});
         }
     return hits;
 }
@@ -231,7 +253,13 @@ RuleHits gres_type(const Subject& subject) {
         return {};
     for (const auto& node : node_descriptions(subject.conf))
         if (node.gpus > 0)
-            return {{node.line, "nodes with Gres=gpu, and GresTypes does not name gpu"}};
+            return {{node.line,
+                     "nodes with Gres=gpu, and GresTypes does not name gpu",
+                     {},
+                     types != nullptr
+                         ? replace_text(subject.source, types->line, types->value("GresTypes"),
+                                        types->value("GresTypes") + ",gpu")
+                         : insert_line(subject.source, node.line, "GresTypes=gpu")}};
     return {};
 }
 
@@ -289,7 +317,11 @@ RuleHits linear(const Subject& subject) {
     const ConfLine* line = subject.conf.first_with("SelectType");
     if (line == nullptr || !equals_ignoring_case(line->value("SelectType"), "select/linear"))
         return {};
-    return {{line->line, "select/linear knows no --gpus-per-node and --gpus-per-task"}};
+    return {
+        {line->line,
+         "select/linear knows no --gpus-per-node and --gpus-per-task",
+         {},
+         replace_text(subject.source, line->line, line->value("SelectType"), "select/cons_tres")}};
 }
 
 RuleHits proctrack(const Subject& subject) {
@@ -299,7 +331,10 @@ RuleHits proctrack(const Subject& subject) {
     if (line == nullptr || equals_ignoring_case(line->value("ProctrackType"), "proctrack/cgroup"))
         return {};
     return {{line->line,
-             line->value("ProctrackType") + ": processes that leave their group outlive the job"}};
+             line->value("ProctrackType") + ": processes that leave their group outlive the job",
+             {},
+             replace_text(subject.source, line->line, line->value("ProctrackType"),
+                          "proctrack/cgroup")}};
 }
 
 constexpr std::array<Rule, 14> kGresRules = {{

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "lint/elasticity.hpp"
+#include "lint/launch_edits.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -32,19 +33,27 @@ bool single_process(const Subject& subject) {
     });
 }
 
+long times_set(const Subject& subject, std::string_view name) {
+    return std::count_if(subject.environment.begin(), subject.environment.end(),
+                         [&](const EnvironmentSetting& setting) { return setting.name == name; });
+}
+
 RuleHits rank_in_batch_step(const Subject& subject) {
     static const std::set<std::string> kOfOneTask = {"RANK", "LOCAL_RANK", "GROUP_RANK",
                                                      "NODE_RANK"};
     RuleHits hits;
     if (subject.kind == FileKind::script && (!subject.script.is_batch || single_process(subject)))
         return hits;
+    // With several numbers each node's launcher is started by itself.
+    const bool one_node = !subject.many_nodes() || times_set(subject, "NODE_RANK") > 1;
     for (const auto& setting : subject.environment) {
-        const bool node_rank = setting.name == "NODE_RANK";
-        if (!kOfOneTask.contains(setting.name) || (node_rank && !subject.many_nodes()))
+        if (!kOfOneTask.contains(setting.name) || (setting.name == "NODE_RANK" && one_node))
             continue;
-        hits.push_back(
-            {setting.line, fmt::format("{}={} is set once, so that every task gets the same rank",
-                                       setting.name, setting.value)});
+        hits.push_back({setting.line,
+                        fmt::format("{}={} is set once, so that every task gets the same rank",
+                                    setting.name, setting.value),
+                        {},
+                        remove_assignment(subject.source, setting.line, setting.name)});
     }
     return hits;
 }
@@ -78,8 +87,10 @@ RuleHits world_size(const Subject& subject) {
     for (const auto& setting : subject.environment)
         if (setting.exported &&
             (setting.name == "WORLD_SIZE" || setting.name == "LOCAL_WORLD_SIZE"))
-            hits.push_back(
-                {setting.line, setting.name + " is set by hand beside a launcher that sets it"});
+            hits.push_back({setting.line,
+                            setting.name + " is set by hand beside a launcher that sets it",
+                            {},
+                            remove_assignment(subject.source, setting.line, setting.name)});
     return hits;
 }
 
@@ -99,12 +110,16 @@ RuleHits too_many_processes(const Subject& subject) {
                     {launch.line,
                      fmt::format("srun starts {} tasks a node and autolaunch is asked for {} "
                                  "ranks: it will refuse",
-                                 *tasks, *ranks)});
+                                 *tasks, *ranks),
+                     {},
+                     set_tasks_per_node(subject, launch, 1)});
         } else if (*ranks > 1) {
             hits.push_back(
                 {launch.line,
                  fmt::format("{} tasks a node, each a {} with {} ranks: {} processes a node",
-                             *tasks, name_of(launch.tool), *ranks, *tasks * *ranks)});
+                             *tasks, name_of(launch.tool), *ranks, *tasks * *ranks),
+                 {},
+                 set_tasks_per_node(subject, launch, 1)});
         }
     }
     return hits;
@@ -121,10 +136,21 @@ RuleHits more_ranks_than_gpus(const Subject& subject) {
         if (launch.srun_option("gres") != nullptr || launch.srun_option("gpus-per-node") != nullptr)
             continue;
         if (ranks && *ranks > *gpus)
-            hits.push_back({launch.line, fmt::format("{} ranks on a node for which {} GPU{} asked",
-                                                     *ranks, *gpus, *gpus == 1 ? " is" : "s are")});
+            hits.push_back(
+                {launch.line,
+                 fmt::format("{} ranks on a node for which {} GPU{} asked", *ranks, *gpus,
+                             *gpus == 1 ? " is" : "s are"),
+                 {},
+                 set_tool_option(subject, launch, "--nproc-per-node", std::to_string(*gpus))});
     }
     return hits;
+}
+
+/// torchrun's static rendezvous needs the node's number, too.
+Edits with_srun(const Subject& subject, const Launch& launch, const std::string& srun) {
+    const auto backend = launch.option("--rdzv-backend", subject.script);
+    const bool meets = launch.tool == Tool::autolaunch || (backend && *backend != "static");
+    return meets ? put_before_tool(subject, launch, srun) : Edits{};
 }
 
 RuleHits srun_missing(const Subject& subject) {
@@ -132,12 +158,15 @@ RuleHits srun_missing(const Subject& subject) {
     const auto nodes = subject.script.nodes();
     if (!subject.script.is_batch || !nodes || *nodes < 2)
         return hits;
-    for (const auto& launch : subject.launches)
+    for (const auto& launch : subject.launches) {
+        const char* srun = launch.tool == Tool::autolaunch ? "srun" : "srun --kill-on-bad-exit=1";
         if (!launch.by_srun && is_launcher(launch.tool))
             hits.push_back({launch.line,
                             fmt::format("{} without srun starts on the first of {} nodes only",
                                         name_of(launch.tool), *nodes),
-                            fmt::format("put srun in front: srun {} …", name_of(launch.tool))});
+                            fmt::format("put srun in front: {} {} …", srun, name_of(launch.tool)),
+                            with_srun(subject, launch, srun)});
+    }
     return hits;
 }
 
@@ -154,10 +183,17 @@ RuleHits mpirun_in_srun(const Subject& subject) {
     for (const auto& launch : subject.launches) {
         const auto tasks = tasks_per_node_of(launch, subject.script);
         const bool one = tasks && *tasks == 1 && subject.script.nodes() == std::optional(1LL);
-        if (launch.by_srun && launch.tool == Tool::mpirun && !one)
+        const bool no_number = !tasks && launch.srun_option("ntasks") == nullptr &&
+                               launch.srun_option("nodes") == nullptr &&
+                               subject.script.options.empty();  // then srun starts one
+        if (launch.by_srun && launch.tool == Tool::mpirun && !one && !no_number)
             hits.push_back(
                 {launch.line,
-                 "srun starts one mpirun in every task, and each starts a job of its own"});
+                 "srun starts one mpirun in every task, and each starts a job of its own",
+                 {},
+                 launch.srun_options.empty()
+                     ? replace_text(subject.source, launch.line, "srun ", "")
+                     : Edits{}});
     }
     return hits;
 }
@@ -204,8 +240,10 @@ RuleHits kill_on_bad_exit(const Subject& subject) {
         const auto all = script.number("ntasks");
         const bool several = (tasks && *tasks > 1) || (nodes && *nodes > 1) || (all && *all > 1);
         if (several)
-            hits.push_back(
-                {launch.line, "when one task fails, the others wait for it until the time limit"});
+            hits.push_back({launch.line,
+                            "when one task fails, the others wait for it until the time limit",
+                            {},
+                            add_srun_option(subject, launch, "--kill-on-bad-exit=1")});
     }
     return hits;
 }
@@ -229,7 +267,9 @@ RuleHits requeue_without_wait(const Subject& subject) {
             launch.srun_option("wait") == nullptr && !elastic_range(launch, subject))
             hits.push_back({launch.line,
                             "when a node is lost, srun waits for its task until Slurm notices, "
-                            "and the requeue with it"});
+                            "and the requeue with it",
+                            {},
+                            add_srun_option(subject, launch, "--wait=60")});
     }
     return hits;
 }
@@ -242,10 +282,18 @@ RuleHits nnodes_mismatch(const Subject& subject) {
         const auto machines = nodes_of(launch, subject.script);
         const auto written = launch.option("--nnodes", subject.script);
         const auto number = written ? whole_number(*written) : std::nullopt;
-        if (launch.by_srun && machines && number && *number != *machines &&
+        const auto tasks = tasks_per_node_of(launch, subject.script);
+        const bool of_tasks = tasks && *tasks > 1 && *tasks <= 100'000 && machines && number &&
+                              *machines <= 100'000 && *number == *tasks * *machines;
+        if (launch.by_srun && machines && number && *number != *machines && !of_tasks &&
             !elastic_range(launch, subject))
-            hits.push_back({launch.line, fmt::format("--nnodes={}, and srun starts it on {}",
-                                                     *number, *machines)});
+            hits.push_back(
+                {launch.line,
+                 fmt::format("--nnodes={}, and srun starts it on {}", *number, *machines),
+                 {},
+                 set_tool_option(subject, launch, "--nnodes",
+                                 launch.srun_option("nodes") != nullptr ? std::to_string(*machines)
+                                                                        : "$SLURM_NNODES")});
     }
     return hits;
 }
@@ -259,7 +307,11 @@ RuleHits standalone(const Subject& subject) {
             hits.push_back(
                 {launch.line,
                  fmt::format("--standalone on {} nodes: {} jobs that know nothing of each other",
-                             *machines, *machines)});
+                             *machines, *machines),
+                 {},
+                 launch.tool == Tool::autolaunch  // torchrun then wants an address
+                     ? remove_tool_flag(subject, launch, "--standalone")
+                     : Edits{}});
     }
     return hits;
 }
@@ -318,7 +370,8 @@ constexpr std::array<Rule, 13> kLaunchRules = {{
      "--nnodes=$SLURM_NNODES; autolaunch needs none", nnodes_mismatch},
     {"standalone-nodes", LintSeverity::error, "--standalone in a job of several nodes",
      "Each node trains a model of its own, and the job looks as if it worked.",
-     "remove --standalone", standalone},
+     "remove --standalone; torchrun then needs --nnodes, --rdzv-backend=c10d and --rdzv-endpoint",
+     standalone},
 }};
 
 }  // namespace

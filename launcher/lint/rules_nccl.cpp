@@ -1,6 +1,7 @@
 // NCCL's variables: what hurts, and what was left in from a search for a fault.
 
 #include "base/text.hpp"
+#include "lint/nccl_opposites.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +25,10 @@ RuleHits settings(const Subject& subject, std::initializer_list<std::string_view
     for (const auto& setting : subject.environment)
         if (setting.exported &&
             std::find(names.begin(), names.end(), setting.name) != names.end() && wrong(setting))
-            hits.push_back({setting.line, setting.name + '=' + setting.value});
+            hits.push_back({setting.line,
+                            setting.name + '=' + setting.value,
+                            {},
+                            remove_assignment(subject.source, setting.line, setting.name)});
     return hits;
 }
 
@@ -69,9 +73,17 @@ RuleHits ib_hca(const Subject& subject) {
         std::string_view text = s.value;
         if (text.starts_with('^'))
             text.remove_prefix(1);
-        return s.literal && !text.starts_with('=') && names_one_device(text);
+        // "mlx5" alone is meant as a beginning.
+        return s.literal && !text.starts_with('=') && text.find('_') != std::string_view::npos &&
+               names_one_device(text);
     });
     explain(hits, "without = a name is a beginning: mlx5_1 also matches mlx5_10 to mlx5_19");
+    for (auto& hit : hits) {
+        const std::string value = hit.message.substr(12, hit.message.find(": ") - 12);
+        hit.edits = value.starts_with('^')
+                        ? Edits{}  // ^=…: where the whole is not quoted it stays as it is
+                        : replace_assignment(subject.source, hit.line, "NCCL_IB_HCA", '=' + value);
+    }
     return hits;
 }
 
@@ -103,6 +115,8 @@ RuleHits debug_left(const Subject& subject) {
         return equals_ignoring_case(s.value, "INFO") || equals_ignoring_case(s.value, "TRACE");
     });
     explain(hits, "every rank prints hundreds of lines, and again at each communicator");
+    for (auto& hit : hits)
+        hit.edits = replace_assignment(subject.source, hit.line, "NCCL_DEBUG", "WARN");
     return hits;
 }
 
@@ -114,9 +128,12 @@ RuleHits renamed(const Subject& subject) {
     RuleHits hits;
     for (const auto& setting : subject.environment)
         if (std::find(kRenamed.begin(), kRenamed.end(), setting.name) != kRenamed.end())
-            hits.push_back(
-                {setting.line, fmt::format("{} is PyTorch's, and has been TORCH_{} since 2.2",
-                                           setting.name, setting.name)});
+            hits.push_back({setting.line,
+                            fmt::format("{} is PyTorch's, and has been TORCH_{} since 2.2",
+                                        setting.name, setting.name),
+                            {},
+                            replace_name(subject.source, setting.line, setting.name,
+                                         "TORCH_" + setting.name)});
     return hits;
 }
 
@@ -180,6 +197,23 @@ constexpr std::string_view kKnownNames =
     "VERSION HOME "
     "INCLUDE_DIR LIB_DIR ROOT DIR PATH TESTS_DEVICE ENV_PLUGIN STORE_TIMEOUT";
 
+/// At most two letters more, less or other: plugins and other versions have names that are like
+/// these, too.
+bool is_slip(std::string_view a, std::string_view b) {
+    if (std::min(a.size(), b.size()) < 4)
+        return false;
+    const auto rest = [&](std::size_t i, std::size_t j, int left, const auto& self) -> bool {
+        while (i < a.size() && j < b.size() && a[i] == b[j])
+            ++i, ++j;
+        if (i == a.size() && j == b.size())
+            return true;
+        return left > 0 && ((i < a.size() && self(i + 1, j, left - 1, self)) ||
+                            (j < b.size() && self(i, j + 1, left - 1, self)) ||
+                            (i < a.size() && j < b.size() && self(i + 1, j + 1, left - 1, self)));
+    };
+    return rest(0, 0, 2, rest);
+}
+
 RuleHits misspelt(const Subject& subject) {
     static const std::vector<std::string> kKnown = split(kKnownNames, ' ');
     RuleHits hits;
@@ -192,12 +226,13 @@ RuleHits misspelt(const Subject& subject) {
         if (std::find(kRenamed.begin(), kRenamed.end(), setting.name) != kRenamed.end())
             continue;
         const std::string near = nearest(name, kKnown);
-        if (near.empty())
-            continue;  // a plugin's, or newer than this list
+        if (near.empty() || !is_slip(name, near))
+            continue;  // a plugin's, or of another version than this list
         hits.push_back(
             {setting.line,
              fmt::format("{}: NCCL knows no such variable; NCCL_{} is one", setting.name, near),
-             "write NCCL_" + near});
+             "write NCCL_" + near,
+             replace_name(subject.source, setting.line, setting.name, "NCCL_" + near)});
     }
     return hits;
 }
@@ -217,11 +252,15 @@ RuleHits not_exported(const Subject& subject) {
             used.insert(word.expansions.begin(), word.expansions.end());
     for (const auto& setting : subject.environment)
         if (!setting.exported && setting.name.starts_with("NCCL_") && !used.contains(setting.name))
-            hits.push_back({setting.line, setting.name + " is set and not exported"});
+            hits.push_back({setting.line,
+                            setting.name + " is set and not exported",
+                            {},
+                            replace_text(subject.source, setting.line, setting.name + '=',
+                                         "export " + setting.name + '=')});
     return hits;
 }
 
-constexpr std::array<Rule, 10> kNcclRules = {{
+constexpr std::array<Rule, 11> kNcclRules = {{
     {"nccl-ib-disable", LintSeverity::warning, "NCCL_IB_DISABLE=1: the fast network is not used",
      "It is the usual first try when a job hangs, and then stays: the job runs many times slower "
      "than the network "
@@ -260,6 +299,10 @@ constexpr std::array<Rule, 10> kNcclRules = {{
     {"nccl-misspelt", LintSeverity::warning,
      "a NCCL_ variable that does not exist, close to one that does",
      "NCCL ignores variables that it does not know.", "correct the name", misspelt},
+    {"nccl-opposites", LintSeverity::warning, "a setting of NCCL beside its opposite",
+     "Both were tried at some time, and only one of them counts: whoever reads it believes the "
+     "other.",
+     "remove the one without effect", nccl_opposites},
 }};
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the batch script's shell does with a job: its exit code, its signals, its environment.
 
 #include "base/text.hpp"
+#include "lint/launch_edits.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -47,15 +48,22 @@ const Launch* last_launch(const Subject& subject) {
 
 RuleHits background_without_wait(const Subject& subject) {
     RuleHits hits;
-    int last_wait = 0;
+    if (!subject.script.is_batch)
+        return hits;    // outside of a job nothing is ended with the script
+    int last_wait = 0;  // or what the script stays for while a server runs behind it
     for (const auto& command : subject.script.shell.commands)
-        if (command.is("wait") || command.is("fg"))
+        if (command.is("wait") || command.is("fg") || command.is("tail") || command.is("sleep"))
             last_wait = std::max(last_wait, command.line);
+    for (const auto& launch : subject.launches)
+        if (!launch.command->background)
+            last_wait = std::max(last_wait, launch.line);
     for (const auto& launch : subject.launches)
         if (launch.command->background && !launch.command->in_function && last_wait < launch.line)
             hits.push_back(
                 {launch.line,
-                 "started with &, and no wait follows: the script ends, and Slurm kills it"});
+                 "started with &, and no wait follows: the script ends, and Slurm kills it",
+                 {},
+                 append_line(subject.source, "wait")});
     return hits;
 }
 
@@ -97,8 +105,10 @@ RuleHits status_lost(const Subject& subject) {
         return hits;
     if (const auto line = hides_status(subject, *launch))
         hits.push_back(
-            {*line, fmt::format("the script ends with 0 here, also when line {} has failed",
-                                launch->line)});
+            {*line,
+             fmt::format("the script ends with 0 here, also when line {} has failed", launch->line),
+             {},
+             insert_line(subject.source, launch->line, "set -e")});
     return hits;
 }
 
@@ -114,7 +124,9 @@ RuleHits pipe_hides_status(const Subject& subject) {
         if (launch.command->piped && !launch.command->in_function)
             hits.push_back(
                 {launch.line,
-                 "its output goes through a pipe, whose last command gives the exit code"});
+                 "its output goes through a pipe, whose last command gives the exit code",
+                 {},
+                 insert_line(subject.source, launch.line, "set -o pipefail")});
     return hits;
 }
 
@@ -166,6 +178,23 @@ std::optional<int> trap_line(const SbatchScript& script, const std::string& sign
     return std::nullopt;
 }
 
+/// Without B:, and so that autolaunch knows what to do at it; empty where others get it, too.
+Edits to_the_steps(const Subject& subject, const LeadSignal& signal) {
+    const SlurmOption& option = *subject.script.option("signal");
+    if (!option.value.value.starts_with("B:"))
+        return {};
+    Edits edits = set_option_value(subject.source, option, option.value.value.substr(2));
+    for (const auto& launch : subject.launches) {
+        if (launch.tool != Tool::autolaunch)
+            return {};
+        if (signal.name != "TERM" && launch.option_word("--signals-to-handle") == nullptr)
+            edits = together(std::move(edits),
+                             set_tool_option(subject, launch, "--signals-to-handle",
+                                             fmt::format("SIG{},SIGTERM", signal.name)));
+    }
+    return edits;
+}
+
 RuleHits signal_without_trap(const Subject& subject) {
     const auto signal = lead_signal(subject.script);
     if (!signal || !signal->to_shell || trap_line(subject.script, signal->name))
@@ -177,7 +206,9 @@ RuleHits signal_without_trap(const Subject& subject) {
     return {{signal->line,
              fmt::format(
                  "--signal=B:{} goes to the batch shell alone, which has no trap for it: it dies",
-                 signal->name)}};
+                 signal->name),
+             {},
+             to_the_steps(subject, *signal)}};
 }
 
 RuleHits trap_blocked(const Subject& subject) {
@@ -203,9 +234,17 @@ RuleHits trap_unreached(const Subject& subject) {
     const auto line = trap_line(subject.script, signal->name);
     if (!line)
         return {};
+    const SlurmOption& option = *subject.script.option("signal");
+    const bool waits =
+        std::none_of(subject.launches.begin(), subject.launches.end(), [](const Launch& launch) {
+            return launch.by_srun && !launch.command->background && !launch.by_exec;
+        });  // else the trap would be blocked
     return {
-        {*line, fmt::format("--signal={} without B: goes to the job's steps, never to this shell",
-                            signal->name)}};
+        {*line,
+         fmt::format("--signal={} without B: goes to the job's steps, never to this shell",
+                     signal->name),
+         {},
+         waits ? set_option_value(subject.source, option, "B:" + option.value.value) : Edits{}}};
 }
 
 RuleHits visible_devices(const Subject& subject) {
@@ -214,7 +253,9 @@ RuleHits visible_devices(const Subject& subject) {
         if (setting.exported && setting.name == "CUDA_VISIBLE_DEVICES" && setting.literal &&
             !setting.value.empty())
             hits.push_back({setting.line,
-                            fmt::format("CUDA_VISIBLE_DEVICES={} is set by hand", setting.value)});
+                            fmt::format("CUDA_VISIBLE_DEVICES={} is set by hand", setting.value),
+                            {},
+                            remove_assignment(subject.source, setting.line, setting.name)});
     return hits;
 }
 
@@ -224,8 +265,18 @@ RuleHits omp_threads(const Subject& subject) {
         if (setting.exported && setting.name == "OMP_NUM_THREADS" && setting.value == "1")
             hits.push_back(
                 {setting.line,
-                 "OMP_NUM_THREADS=1: the loader and the CPU's part of a step use one core"});
+                 "OMP_NUM_THREADS=1: the loader and the CPU's part of a step use one core",
+                 {},
+                 remove_assignment(subject.source, setting.line, setting.name)});
     return hits;
+}
+
+bool alone_in_line(const SourceLines& source, const ShellCommand& command) {
+    std::vector<std::string> words;
+    for (const auto& word : command.words)
+        words.push_back(word.raw);
+    const std::string* text = source.at(command.line);
+    return text != nullptr && trim(*text) == join(words, " ");
 }
 
 RuleHits memlock(const Subject& subject) {
@@ -235,8 +286,12 @@ RuleHits memlock(const Subject& subject) {
             continue;
         for (const auto& word : command.words)
             if (word.value.starts_with('-') && word.value.find('l') != std::string::npos)
-                hits.push_back(
-                    {command.line, "ulimit -l in a job cannot go above slurmd's own limit"});
+                hits.push_back({command.line,
+                                "ulimit -l in a job cannot go above slurmd's own limit",
+                                {},
+                                alone_in_line(subject.source, command)
+                                    ? remove_line(subject.source, command.line)
+                                    : Edits{}});
     }
     return hits;
 }

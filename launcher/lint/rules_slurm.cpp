@@ -1,6 +1,7 @@
 // What is asked of Slurm: #SBATCH lines, srun's options, and what Slurm does with them.
 
 #include "base/text.hpp"
+#include "lint/launch_edits.hpp"
 #include "lint/rule.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ RuleHits no_shebang(const Subject& subject) {
     const auto& script = subject.script;
     if (script.options.empty() || script.lines.empty() || script.lines[0].starts_with("#!"))
         return {};
-    return {{1, "the first line is not #!"}};
+    return {{1, "the first line is not #!", {}, {{1, 1, "", "#!/bin/bash\n"}}}};
 }
 
 RuleHits dos_line_ends(const Subject& subject) {
@@ -32,13 +33,32 @@ RuleHits dos_line_ends(const Subject& subject) {
                                     [](const auto& line) { return line.ends_with('\r'); });
     if (found == lines.end())
         return {};
-    return {{static_cast<int>(found - lines.begin()) + 1, "the line ends with a carriage return"}};
+    constexpr std::size_t kMostEdits = 10'000;
+    Edits edits;
+    for (std::size_t i = 0; i < lines.size() && lines.size() <= kMostEdits; ++i)
+        if (lines[i].ends_with('\r'))
+            edits.push_back({static_cast<int>(i) + 1, static_cast<int>(lines[i].size()), "\r", ""});
+    return {{static_cast<int>(found - lines.begin()) + 1,
+             "the line ends with a carriage return",
+             {},
+             std::move(edits)}};
+}
+
+/// To the other directives, or below the first line.
+Edits move_up(const Subject& subject, int line) {
+    const auto& options = subject.script.options;
+    const std::string* text = subject.source.at(line);
+    if (text == nullptr)
+        return {};
+    const int above = options.empty() ? subject.source.first_line : options.back().line;
+    return together({{above + 1, 1, "", *text + '\n'}}, remove_line(subject.source, line));
 }
 
 RuleHits late_directive(const Subject& subject) {
     RuleHits hits;
     for (const int line : subject.script.late_directives)
-        hits.push_back({line, "behind the first command: Slurm does not read it"});
+        hits.push_back(
+            {line, "behind the first command: Slurm does not read it", {}, move_up(subject, line)});
     return hits;
 }
 
@@ -50,6 +70,26 @@ RuleHits disguised_directive(const Subject& subject) {
     return hits;
 }
 
+/// In the name of a log Slurm has patterns for some.
+Edits as_pattern(const Subject& subject, const SlurmOption& option) {
+    if (option.name != "output" && option.name != "error" && option.name != "input")
+        return {};
+    std::string path = option.value.value;
+    for (const auto& [name, pattern] :
+         std::initializer_list<std::pair<const char*, const char*>>{{"SLURM_JOB_ID", "%j"},
+                                                                    {"SLURM_JOBID", "%j"},
+                                                                    {"SLURM_JOB_NAME", "%x"},
+                                                                    {"SLURM_ARRAY_TASK_ID", "%a"},
+                                                                    {"SLURM_ARRAY_JOB_ID", "%A"},
+                                                                    {"USER", "%u"}})
+        for (const std::string& written : {"${" + std::string(name) + '}', '$' + std::string(name)})
+            if (const std::size_t at = path.find(written); at != std::string::npos)
+                path.replace(at, written.size(), pattern);
+    return path.find_first_of("$`") == std::string::npos
+               ? set_option_value(subject.source, option, path)
+               : Edits{};
+}
+
 RuleHits directive_variable(const Subject& subject) {
     RuleHits hits;
     for (const auto& option : subject.script.options)
@@ -57,7 +97,9 @@ RuleHits directive_variable(const Subject& subject) {
             hits.push_back(
                 {option.line,
                  fmt::format("--{}={}: no shell reads this line, so it stays as it is written",
-                             option.name, option.value.value)});
+                             option.name, option.value.value),
+                 {},
+                 as_pattern(subject, option)});
     return hits;
 }
 
@@ -66,9 +108,24 @@ RuleHits unknown_option(const Subject& subject) {
     for (const auto& unknown : subject.script.unknown)
         hits.push_back(
             {unknown.line,
-             fmt::format(
-                 "sbatch knows no option {}{}", unknown.written,
-                 unknown.nearest.empty() ? "" : "; did you mean " + unknown.nearest + "?")});
+             fmt::format("sbatch knows no option {}{}", unknown.written,
+                         unknown.nearest.empty() ? "" : "; did you mean " + unknown.nearest + "?"),
+             unknown.nearest.empty() ? "" : "write " + unknown.nearest,
+             unknown.nearest.empty()
+                 ? Edits{}
+                 : replace_text(subject.source, unknown.line, unknown.written, unknown.nearest)});
+    return hits;
+}
+
+// A site's own plugins have options that nobody else has heard of.
+RuleHits spank_option(const Subject& subject) {
+    RuleHits hits;
+    for (const auto& option : subject.script.of_plugins)
+        hits.push_back(
+            {option.line, option.plugin.empty()
+                              ? fmt::format("{} is none of sbatch's own options", option.written)
+                              : fmt::format("{} is an option of {}, which is a plugin of Slurm",
+                                            option.written, option.plugin)});
     return hits;
 }
 
@@ -77,8 +134,11 @@ RuleHits short_equals(const Subject& subject) {
     for (const auto& option : subject.script.options)
         if (option.short_form && option.has_value && option.value.value.starts_with('='))
             hits.push_back(
-                {option.line, fmt::format("a short option takes no =: the value of --{} is \"{}\"",
-                                          option.name, option.value.value)});
+                {option.line,
+                 fmt::format("a short option takes no =: the value of --{} is \"{}\"", option.name,
+                             option.value.value),
+                 {},
+                 replace_option(subject.source, option, "--" + option.name + option.value.value)});
     return hits;
 }
 
@@ -87,11 +147,16 @@ RuleHits option_twice(const Subject& subject) {
     std::map<std::string, const SlurmOption*> seen;
     for (const auto& option : subject.script.options) {
         const auto [before, fresh] = seen.try_emplace(option.name, &option);
+        if (option.name == "mail-type")
+            continue;  // Slurm adds them up
         if (!fresh && before->second->value.value != option.value.value)
             hits.push_back(
                 {option.line,
                  fmt::format("--{} again, and different from line {}: the last one counts",
-                             option.name, before->second->line)});
+                             option.name, before->second->line),
+                 fmt::format("remove one of them: that of line {} has no effect",
+                             before->second->line),
+                 remove_option(subject.source, *before->second)});
         before->second = &option;
     }
     return hits;
@@ -118,103 +183,6 @@ RuleHits output_folder(const Subject& subject) {
     return hits;
 }
 
-bool mentions(std::string_view text, std::initializer_list<std::string_view> words) {
-    std::string lower(text);
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    return std::any_of(words.begin(), words.end(),
-                       [&](auto word) { return lower.find(word) != std::string::npos; });
-}
-
-bool is_checkpoint_name(std::string_view text) {
-    return mentions(text, {"checkpoint", "ckpt", "save_dir", "save-dir"});
-}
-
-/// Line and text of each place that names where checkpoints go.
-std::vector<std::pair<int, std::string>> checkpoint_places(const Subject& subject) {
-    std::vector<std::pair<int, std::string>> places;
-    const auto& script = subject.script;
-    for (const auto& assignment : script.shell.assignments)
-        if (is_checkpoint_name(assignment.name))
-            places.emplace_back(assignment.value.line, script.resolved(assignment.value));
-    for (const auto& launch : subject.launches)
-        for (std::size_t i = 0; i < launch.program.size(); ++i) {
-            const Word& word = launch.program[i];
-            const std::size_t equals = word.value.find('=');
-            if (!is_checkpoint_name(word.value.substr(0, equals)) || !word.value.starts_with('-'))
-                continue;
-            if (equals == std::string::npos && i + 1 == launch.program.size())
-                continue;
-            const Word& value = equals == std::string::npos ? launch.program[i + 1] : word;
-            const bool by_variable =
-                std::any_of(value.expansions.begin(), value.expansions.end(), is_checkpoint_name);
-            if (!by_variable)
-                places.emplace_back(word.line, script.resolved(value).substr(
-                                                   equals == std::string::npos ? 0 : equals + 1));
-        }
-    if (subject.spec.readable()) {
-        const auto& spec = subject.spec.result.spec;
-        const int line = subject.spec.line_of("checkpoint.checkpoint_dir");
-        const auto& lines = subject.spec.lines;
-        // As written: the environment has replaced ${SLURM_JOB_ID} in what was read.
-        if (!spec.checkpoint.checkpoint_dir.empty() &&
-            static_cast<std::size_t>(line) <= lines.size()) {
-            const std::string& written = lines[static_cast<std::size_t>(line) - 1];
-            const bool by_job = written.find("SLURM_JOB") != std::string::npos;
-            places.emplace_back(
-                line, by_job ? std::string(trim(written)) : spec.checkpoint.checkpoint_dir);
-        }
-    }
-    return places;
-}
-
-RuleHits checkpoint_in_job_folder(const Subject& subject) {
-    RuleHits hits;
-    for (const auto& [line, text] : checkpoint_places(subject))
-        for (const char* name : {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID"})
-            if (text.find(name) != std::string::npos) {
-                hits.push_back(
-                    {line,
-                     fmt::format(
-                         "checkpoints under {}: a job that is submitted again does not find them",
-                         name)});
-                break;
-            }
-    return hits;
-}
-
-RuleHits checkpoint_on_node(const Subject& subject) {
-    RuleHits hits;
-    for (const auto& [line, text] : checkpoint_places(subject))
-        for (const char* place : {"/tmp", "/dev/shm", "/var/tmp", "$TMPDIR", "${TMPDIR",
-                                  "$SLURM_TMPDIR", "${SLURM_TMPDIR"})
-            if (text.starts_with(place)) {
-                hits.push_back(
-                    {line,
-                     fmt::format(
-                         "checkpoints on the node's own disk or memory ({}): gone with the node",
-                         place)});
-                break;
-            }
-    return hits;
-}
-
-RuleHits signal_no_lead(const Subject& subject) {
-    const auto& script = subject.script;
-    const SlurmOption* time = script.option("time");
-    if (time == nullptr || script.has("signal"))
-        return {};
-    const bool saves =
-        std::any_of(subject.launches.begin(), subject.launches.end(), [](const Launch& launch) {
-            return std::any_of(launch.program.begin(), launch.program.end(), [](const Word& word) {
-                return word.value.starts_with('-') && is_checkpoint_name(word.value);
-            });
-        });
-    if (!saves)
-        return {};
-    return {{time->line, "a time limit and checkpoints, but no signal in time for the last one"}};
-}
-
 RuleHits requeue_truncates(const Subject& subject) {
     const auto& script = subject.script;
     const SlurmOption* requeue = script.option("requeue");
@@ -224,7 +192,9 @@ RuleHits requeue_truncates(const Subject& subject) {
     if (append != nullptr && append->value("JobFileAppend") == "1")
         return {};
     return {{requeue->line,
-             "--requeue without --open-mode=append: the second start empties the first one's log"}};
+             "--requeue without --open-mode=append: the second start empties the first one's log",
+             {},
+             add_directive(subject, *requeue, "--open-mode=append")}};
 }
 
 RuleHits memory_twice(const Subject& subject) {
@@ -256,7 +226,9 @@ RuleHits gpus_mismatch(const Subject& subject) {
     return {
         {per_task->line,
          fmt::format("{} tasks a node with {} GPU{} each are {} GPUs, and {} a node are asked for",
-                     *tasks, *each, *each == 1 ? "" : "s", *each * *tasks, *node)}};
+                     *tasks, *each, *each == 1 ? "" : "s", *each * *tasks, *node),
+         {},
+         remove_option(subject.source, *per_task)}};
 }
 
 RuleHits cpus_not_handed_on(const Subject& subject) {
@@ -277,14 +249,16 @@ RuleHits cpus_not_handed_on(const Subject& subject) {
             hits.push_back(
                 {launch.line,
                  fmt::format("srun does not take over --cpus-per-task={} of the #SBATCH lines",
-                             *cpus)});
+                             *cpus),
+                 {},
+                 add_srun_option(subject, launch, "--cpus-per-task=$SLURM_CPUS_PER_TASK")});
     }
     return hits;
 }
 
 RuleHits gpu_bind(const Subject& subject) {
     RuleHits hits;
-    const auto check = [&hits](const SlurmOption* option, int line) {
+    const auto check = [&](const SlurmOption* option, int line) {
         if (option == nullptr)
             return;
         std::string_view value = option->value.value;
@@ -292,8 +266,11 @@ RuleHits gpu_bind(const Subject& subject) {
             value.remove_prefix(8);
         if (value == "closest" || value.starts_with("single") || value.starts_with("per_task"))
             hits.push_back(
-                {line, fmt::format("--gpu-bind={} hides the other GPUs of the node from each rank",
-                                   value)});
+                {line,
+                 fmt::format("--gpu-bind={} hides the other GPUs of the node from each rank",
+                             value),
+                 {},
+                 remove_option(subject.source, *option)});
     };
     if (const auto* option = subject.script.option("gpu-bind"))
         check(option, option->line);
@@ -383,7 +360,7 @@ RuleHits beyond_node(const Subject& subject) {
     return hits;
 }
 
-constexpr std::array<Rule, 18> kSlurmRules = {{
+constexpr std::array<Rule, 16> kSlurmRules = {{
     {"no-shebang", LintSeverity::error, "a batch script without #! in its first line",
      "sbatch refuses it: it does not look like a batch script.", "begin with #!/bin/bash",
      no_shebang},
@@ -404,6 +381,10 @@ constexpr std::array<Rule, 18> kSlurmRules = {{
      directive_variable},
     {"unknown-option", LintSeverity::error, "an option that sbatch does not know",
      "sbatch refuses the script.", "correct it", unknown_option},
+    {"spank-option", LintSeverity::info, "an option of a plugin (SPANK)",
+     "sbatch takes the options of the plugins that the cluster's plugstack.conf names, and refuses "
+     "the script on a cluster without them.",
+     "nothing, where `sbatch --help` lists it", spank_option},
     {"short-option-equals", LintSeverity::error, "a short option with =, such as -N=4",
      "Only long options take =; here it becomes a part of the value.", "-N 4 or --nodes=4",
      short_equals},
@@ -412,20 +393,6 @@ constexpr std::array<Rule, 18> kSlurmRules = {{
     {"output-folder", LintSeverity::error, "--output in a folder that is not there",
      "Slurm makes no folders for logs: the job fails at once, and leaves no line that says why.",
      "mkdir the folder before submitting, and keep %j in the file's name only", output_folder},
-    {"checkpoint-in-job-folder", LintSeverity::warning,
-     "checkpoints in a folder named after the job's number",
-     "A requeued job keeps its number; one that is submitted again has a new one and starts from "
-     "nothing.",
-     "name the folder after the experiment", checkpoint_in_job_folder},
-    {"checkpoint-on-node", LintSeverity::warning, "checkpoints on a node's own disk",
-     "A restart on other nodes does not find them, and Slurm may clean the folder when the job "
-     "ends.",
-     "save on a file system that all nodes share", checkpoint_on_node},
-    {"signal-no-lead", LintSeverity::info, "a time limit without a signal before it",
-     "At the limit Slurm sends SIGTERM and, KillWait (30 s) later, SIGKILL: often too late to "
-     "save.",
-     "#SBATCH --signal=USR1@120, and autolaunch --signals-to-handle SIGUSR1,SIGTERM",
-     signal_no_lead},
     {"requeue-truncates", LintSeverity::warning, "--requeue without --open-mode=append",
      "Slurm opens the log anew at each start unless told to append, so why the first one failed is "
      "lost.",
@@ -433,7 +400,10 @@ constexpr std::array<Rule, 18> kSlurmRules = {{
     {"memory-twice", LintSeverity::error, "--mem, --mem-per-cpu and --mem-per-gpu together",
      "Only one of the three may be given.", "keep one", memory_twice},
     {"gpus-mismatch", LintSeverity::warning, "--gpus-per-task and the GPUs of a node do not agree",
-     "GPUs stay idle, or the job is refused.", "make one follow from the other", gpus_mismatch},
+     "GPUs stay idle, or the job is refused.",
+     "make one follow from the other, or leave --gpus-per-task out: each task then sees the node's "
+     "GPUs",
+     gpus_mismatch},
     {"cpus-not-handed-on", LintSeverity::warning, "--cpus-per-task is not handed on to srun",
      "Since Slurm 22.05 srun does not take it over from sbatch; each task may get a single CPU.",
      "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or srun --cpus-per-task=$SLURM_CPUS_PER_TASK",

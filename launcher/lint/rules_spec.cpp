@@ -50,7 +50,11 @@ RuleHits checkpoint_no_restart(const Subject& subject) {
     if (spec == nullptr || !spec->checkpoint.enabled || spec->restart.max_restarts > 0)
         return {};
     return {{subject.spec.line_of("checkpoint.enabled"),
-             "checkpoints are saved, and restart.max_restarts is 0"}};
+             "checkpoints are saved, and restart.max_restarts is 0",
+             {},
+             subject.spec.names("restart")
+                 ? Edits{}
+                 : append_line(subject.source, "restart: {max_restarts: 3}")}};
 }
 
 RuleHits checkpoint_no_folder(const Subject& subject) {
@@ -78,7 +82,12 @@ RuleHits grace_period(const Subject& subject) {
         return {};
     return {{subject.spec.line_of("restart.grace_period"),
              fmt::format("grace_period is {} s, and Slurm kills everything {} s after SIGTERM",
-                         spec->restart.grace_period / 1s, kill_wait / 1s)}};
+                         spec->restart.grace_period / 1s, kill_wait / 1s),
+             {},
+             kill_wait > 5s
+                 ? replace_yaml_value(subject.source, subject.spec.line_of("restart.grace_period"),
+                                      "grace_period", fmt::format("{}s", (kill_wait - 5s) / 1s))
+                 : Edits{}}};
 }
 
 // By what the saves of the newest run took. With a signal early enough the time limit is no danger.
@@ -102,7 +111,13 @@ RuleHits save_time(const Subject& subject) {
                         .killer = StopTimes::Killer::slurm});
     if (found.empty())
         return {};
-    return {{subject.spec.line_of("restart.grace_period"), found}};
+    const bool enough = needed_for(*saves.p99()) <= std::chrono::seconds(120);
+    return {{subject.spec.line_of("restart.grace_period"),
+             found,
+             {},
+             enough && !subject.spec.names("slurm_config")
+                 ? append_line(subject.source, "slurm_config: {signal: TERM@120}")
+                 : Edits{}}};
 }
 
 RuleHits nested_launcher(const Subject& subject) {
@@ -135,9 +150,13 @@ RuleHits ranks_and_tasks(const Subject& subject) {
     const bool fixed = spec->resources.ranks_mode == RanksPerNode::fixed;
     if (!fixed || spec->resources.ranks_per_node == *spec->slurm.ntasks_per_node)
         return {};
-    return {{subject.spec.line_of("slurm_config.ntasks_per_node"),
-             fmt::format("{} tasks a node and {} ranks a node: autolaunch refuses to start",
-                         *spec->slurm.ntasks_per_node, spec->resources.ranks_per_node)}};
+    return {
+        {subject.spec.line_of("slurm_config.ntasks_per_node"),
+         fmt::format("{} tasks a node and {} ranks a node: autolaunch refuses to start",
+                     *spec->slurm.ntasks_per_node, spec->resources.ranks_per_node),
+         {},
+         replace_yaml_value(subject.source, subject.spec.line_of("slurm_config.ntasks_per_node"),
+                            "ntasks_per_node", "1")}};
 }
 
 RuleHits gpus_differ(const Subject& subject) {
@@ -149,7 +168,11 @@ RuleHits gpus_differ(const Subject& subject) {
     if (!granted || !used || *granted == *used)
         return {};
     return {{subject.spec.line_of("slurm_config.gpus_per_node"),
-             fmt::format("{} GPUs a node are asked of Slurm, and {} are used", *granted, *used)}};
+             fmt::format("{} GPUs a node are asked of Slurm, and {} are used", *granted, *used),
+             {},
+             replace_yaml_value(subject.source,
+                                subject.spec.line_of("resource_management.gpus_per_node"),
+                                "gpus_per_node", std::to_string(*granted))}};
 }
 
 RuleHits nodes_differ(const Subject& subject) {
@@ -163,9 +186,12 @@ RuleHits nodes_differ(const Subject& subject) {
         spec->resources.most_nodes > spec->resources.nodes || spec->resources.spare_nodes > 0;
     if (by_variable || is_range || *spec->slurm.nodes == spec->resources.nodes)
         return {};
-    return {{subject.spec.line_of("slurm_config.nodes"),
-             fmt::format("{} nodes are asked of Slurm, and {} are used", *spec->slurm.nodes,
-                         spec->resources.nodes)}};
+    return {
+        {subject.spec.line_of("slurm_config.nodes"),
+         fmt::format("{} nodes are asked of Slurm, and {} are used", *spec->slurm.nodes,
+                     spec->resources.nodes),
+         {},
+         replace_yaml_value(subject.source, line, "nodes", std::to_string(*spec->slurm.nodes))}};
 }
 
 RuleHits batch_signal(const Subject& subject) {
@@ -176,7 +202,10 @@ RuleHits batch_signal(const Subject& subject) {
     if (!signal.starts_with("B:") && !signal.starts_with("b:"))
         return {};
     return {{subject.spec.line_of("slurm_config.signal"),
-             fmt::format("{} goes to the batch shell, not to autolaunch", signal)}};
+             fmt::format("{} goes to the batch shell, not to autolaunch", signal),
+             {},
+             replace_yaml_value(subject.source, subject.spec.line_of("slurm_config.signal"),
+                                "signal", signal.substr(2))}};
 }
 
 constexpr std::array<Rule, 11> kSpecRules = {{
@@ -210,11 +239,11 @@ constexpr std::array<Rule, 11> kSpecRules = {{
      "ntasks_per_node: 1, or leave ranks_per_node out", ranks_and_tasks},
     {"spec-gpus-differ", LintSeverity::warning,
      "GPUs asked of Slurm and GPUs used are not the same", "The others stay idle, or are missing.",
-     "leave resource_management.gpus_per_node out", gpus_differ},
+     "make them the same, or leave resource_management.gpus_per_node out", gpus_differ},
     {"spec-nodes-differ", LintSeverity::warning,
      "nodes asked of Slurm and nodes used are not the same",
      "The allocation decides, and the spec misleads its readers.",
-     "leave resource_management.nodes out", nodes_differ},
+     "make them the same, or leave resource_management.nodes out", nodes_differ},
     {"spec-batch-signal", LintSeverity::warning,
      "slurm_config.signal with B:", "autolaunch runs in a step; B: signals the batch shell only.",
      "signal: USR1@120", batch_signal},

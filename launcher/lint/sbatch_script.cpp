@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 namespace autolaunch::launcher {
@@ -80,6 +81,8 @@ struct LineWalk {
             script.options.push_back(std::move(option));
         for (auto& unknown : parsed.unknown)
             script.unknown.push_back(std::move(unknown));
+        for (auto& option : parsed.of_plugins)
+            script.of_plugins.push_back(std::move(option));
     }
 
     static bool looks_disguised(std::string_view text) {
@@ -199,9 +202,27 @@ std::string SbatchScript::resolved(const Word& word) const {
     return text;
 }
 
+namespace {
+
+/// LIST of "${LIST[@]}" and ${LIST[*]}.
+std::string_view list_of(const Word& word) {
+    std::string_view text = word.value;
+    if (!text.starts_with("${") || !(text.ends_with("[@]}") || text.ends_with("[*]}")))
+        return {};
+    text = text.substr(2, text.size() - 6);
+    return is_identifier(text) ? text : std::string_view{};
+}
+
+}  // namespace
+
 std::vector<Word> SbatchScript::expanded(const std::vector<Word>& words) const {
     std::vector<Word> result;
     for (const auto& word : words) {
+        if (const auto list = lists.find(list_of(word)); list != lists.end()) {
+            const auto& elements = shell.assignments[list->second].value.elements;
+            result.insert(result.end(), elements.begin(), elements.end());
+            continue;
+        }
         const bool one_variable =
             word.expansions.size() == 1 &&
             (word.raw == "$" + word.expansions[0] || word.raw == "${" + word.expansions[0] + "}");
@@ -267,19 +288,39 @@ void index_variables(SbatchScript& script) {
         const auto [entry, first] = script.variables.try_emplace(assignment.name, i);
         if (!first || assignment.conditional || assignment.append || assignment.value.array)
             entry->second.reset();
+        if (first && !assignment.conditional && !assignment.append && assignment.value.array)
+            script.lists.emplace(assignment.name, i);
+        else
+            script.lists.erase(assignment.name);
     }
 }
 
 }  // namespace
 
-SbatchScript parse_sbatch_script(const std::string& text) {
+bool is_run_by_shell(std::string_view text) {
+    if (!text.starts_with("#!"))
+        return true;
+    std::vector<std::string> words;
+    for (auto& word : split(trim(text.substr(2, text.find_first_of("\r\n") - 2)), ' '))
+        if (!word.empty())
+            words.push_back(word.substr(word.rfind('/') + 1));  // npos + 1 is 0
+    if (!words.empty() && words[0] == "env")
+        words.erase(words.begin());
+    const auto name = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+        return !word.starts_with('-') && word.find('=') == std::string::npos;
+    });
+    constexpr std::array<std::string_view, 6> kShells = {"sh", "bash", "dash", "ksh", "zsh", "ash"};
+    return name == words.end() || std::find(kShells.begin(), kShells.end(), *name) != kShells.end();
+}
+
+SbatchScript parse_sbatch_script(const std::string& text, int first_line) {
     SbatchScript script;
     script.lines = split(text, '\n');
-    script.shell = parse_shell(text);
+    script.shell = parse_shell(is_run_by_shell(text) ? text : std::string(), first_line);
     index_variables(script);
     LineWalk walk{script};
     for (std::size_t i = 0; i < script.lines.size(); ++i)
-        walk.take(script.lines[i], static_cast<int>(i) + 1);
+        walk.take(script.lines[i], static_cast<int>(i) + first_line);
     for (const auto& command : script.shell.commands)
         script.is_batch = script.is_batch || command.is("srun");
     return script;

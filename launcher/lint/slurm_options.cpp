@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace autolaunch::launcher {
@@ -60,6 +61,28 @@ constexpr const char* kSrun =
     "slurmd-debug= task-epilog= task-prolog= threads=/T unbuffered/u wait=/W whole x11[ "
     "treewidth=";
 
+constexpr const char* kSalloc =
+    "bell get-user-env[ immediate[/I kill-command[/K no-bell no-shell wait-all-nodes= x11[";
+
+// What widespread plugins add. They have no short forms, and are not abbreviated here.
+struct PluginOptions {
+    const char* plugin;
+    const char* names;
+};
+constexpr std::array<PluginOptions, 7> kPlugins = {{
+    {"pyxis",
+     "container-image= container-mounts= container-workdir= container-name= container-save= "
+     "container-mount-home no-container-mount-home container-remap-root no-container-remap-root "
+     "container-entrypoint no-container-entrypoint container-entrypoint-log container-writable "
+     "container-readonly container-env="},
+    {"shifter", "image= volume= module= entrypoint["},
+    {"uenv", "uenv= view= repo="},
+    {"CSCS' container engine", "environment="},
+    {"auks", "auks[ spankcredstore["},
+    {"JSC's", "cuda-mps disable-perfparanoid disable-dcgm"},
+    {"singularity's or apptainer's", "singularity-container= singularity-bind= singularity-args="},
+}};
+
 std::vector<Shape> shapes_from(const char* table) {
     std::vector<Shape> shapes;
     for (std::string entry : split(table, ' ')) {
@@ -89,7 +112,10 @@ const std::vector<Shape>& shapes_of(SlurmProgram program) {
     };
     static const std::vector<Shape> kForSbatch = with(kSbatch);
     static const std::vector<Shape> kForSrun = with(kSrun);
-    return program == SlurmProgram::sbatch ? kForSbatch : kForSrun;
+    static const std::vector<Shape> kForSalloc = with(kSalloc);
+    return program == SlurmProgram::sbatch ? kForSbatch
+           : program == SlurmProgram::srun ? kForSrun
+                                           : kForSalloc;
 }
 
 /// The option called `name`, or the only one that begins so.
@@ -105,6 +131,21 @@ const Shape* find_long(const std::vector<Shape>& shapes, std::string_view name) 
         found = &shape;
     }
     return begin_so == 1 ? found : nullptr;
+}
+
+/// {its shape, whose it is}; a nullptr where no plugin that is known here has it.
+std::pair<const Shape*, const char*> find_of_plugin(std::string_view name) {
+    static const auto kShapes = [] {
+        std::vector<std::pair<Shape, const char*>> shapes;
+        for (const auto& plugin : kPlugins)
+            for (auto& shape : shapes_from(plugin.names))
+                shapes.emplace_back(std::move(shape), plugin.plugin);
+        return shapes;
+    }();
+    for (const auto& [shape, plugin] : kShapes)
+        if (shape.name == name)
+            return {&shape, plugin};
+    return {nullptr, ""};
 }
 
 UnknownOption unknown_option(const std::vector<Shape>& shapes, const Word& word,
@@ -129,12 +170,14 @@ struct Reader {
     ParsedOptions parsed;
 
     void take(const Shape& shape, std::optional<Word> attached, bool short_form) {
-        SlurmOption option{shape.name, {}, false, short_form, words[parsed.rest].line};
+        const Word& word = words[parsed.rest];
+        SlurmOption option{shape.name, {}, false, short_form, word.line, word.raw};
         if (attached && shape.takes != Takes::nothing) {
             option.value = *attached;
             option.has_value = true;
         } else if (shape.takes == Takes::value && parsed.rest + 1 < words.size()) {
             option.value = words[++parsed.rest];
+            option.separate = option.value.raw;
             option.has_value = true;
         }
         parsed.options.push_back(std::move(option));
@@ -146,13 +189,27 @@ struct Reader {
             word.value.substr(2, equals == std::string::npos ? equals : equals - 2);
         const Shape* shape = find_long(shapes, name);
         if (shape == nullptr) {
-            parsed.unknown.push_back(unknown_option(shapes, word, name));
+            take_foreign(word, name, equals != std::string::npos);
             return;
         }
         take(*shape,
              equals == std::string::npos ? std::nullopt
                                          : std::optional(value_from(word, equals + 1)),
              false);
+    }
+
+    /// One that Slurm itself does not know: misspelt, or a plugin's.
+    void take_foreign(const Word& word, const std::string& name, bool has_value) {
+        const auto [shape, plugin] = find_of_plugin(name);
+        UnknownOption unknown = unknown_option(shapes, word, name);
+        if (shape == nullptr && !unknown.nearest.empty() && !name.starts_with("container-")) {
+            parsed.unknown.push_back(std::move(unknown));
+            return;
+        }
+        parsed.of_plugins.push_back({unknown.written, plugin, word.line});
+        if (shape != nullptr && shape->takes == Takes::value && !has_value &&
+            parsed.rest + 1 < words.size())
+            ++parsed.rest;
     }
 
     void read_short(const Word& word) {

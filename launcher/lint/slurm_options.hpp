@@ -15,21 +15,30 @@ struct SlurmOption {
     bool has_value = false;
     bool short_form = false;
     int line = 0;
+    std::string written = {};   ///< its word as it stands in the text
+    std::string separate = {};  ///< the word of its value, where that is the next one
 };
 
-/// An option that sbatch does not know, as written, and the nearest that it knows (may be empty).
+/// An option that sbatch does not know, as written, and the nearest that it knows.
 struct UnknownOption {
     std::string written, nearest;
     int line = 0;
 };
 
+/// An option of a plugin (SPANK): sbatch and srun know it where the cluster has that plugin.
+struct PluginOption {
+    std::string written, plugin;  ///< plugin: empty where it is not known
+    int line = 0;
+};
+
 struct ParsedOptions {
     std::vector<SlurmOption> options;
+    std::vector<PluginOption> of_plugins;
     std::vector<UnknownOption> unknown;
     std::size_t rest = 0;  ///< index of the first word that is no option
 };
 
-enum class SlurmProgram { sbatch, srun };
+enum class SlurmProgram { sbatch, srun, salloc };
 
 /// Takes `words` apart as getopt_long does for that program: -N4, -N 4, --nodes=4, --nodes 4,
 /// unique beginnings of long names; ends at the first word that is no option, or behind `--`. The

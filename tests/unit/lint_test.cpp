@@ -5,6 +5,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "lint/arithmetic.hpp"
+#include "lint/metrics_file.hpp"
 #include "sanitized.hpp"
 
 #include <doctest/doctest.h>
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <set>
 
@@ -57,6 +59,36 @@ std::vector<LintFinding> lint_text(const std::string& text, FileKind kind = File
     return lint(request);
 }
 
+// Rules whose fix is not a change of this text that follows from it, and why.
+const std::map<std::string, std::string> kOnlyInWords = {
+    {"per-task-variable", "how the command is quoted for the tasks' shell is the author's"},
+    {"torch-distributed-launch", "the trainer may read --local-rank, which nobody else gives it"},
+    {"launcher-in-launcher", "which of the two is meant"},
+    {"disguised-directive", "whether the line is meant to be off"},
+    {"spank-option", "nothing is wrong where the plugin is"},
+    {"output-folder", "the folder is made outside of the file"},
+    {"checkpoint-in-job-folder", "the experiment's name"},
+    {"checkpoint-on-node", "where the shared file system is"},
+    {"memory-twice", "which of the two is meant"},
+    {"beyond-node", "what the job can do with less"},
+    {"trap-blocked", "what the script does after the trap, and with which code it ends"},
+    {"array-variable", "which numbers are meant"},
+    {"spec-error", "the spec's own words say it"},
+    {"spec-restart-no-checkpoint", "where checkpoints go"},
+    {"spec-checkpoint-no-folder", "where checkpoints go"},
+    {"spec-nested-launcher", "which of the launcher's options the trainer needs"},
+    {"gres-file-twice", "which line has the device"},
+    {"gres-cores-overlap", "the machine's own numbers"},
+    {"gres-file-missing", "the machine's devices"},
+    {"gres-both-files", "whether it is a MIG device"},
+    {"gres-links", "the machine's links"},
+    {"gres-cores-beyond", "the machine's own numbers"},
+    {"slurm-node-twice", "which line is right for the node"},
+    {"slurm-cpu-count", "the machine's own numbers"},
+    {"slurm-partition-node", "what the node is made of"},
+    {"unknown-file", "what the file was meant to be"},
+};
+
 bool finds(const std::string& text, const std::string& rule) {
     const auto found = lint_text(text);
     return std::any_of(found.begin(), found.end(),
@@ -69,7 +101,7 @@ std::set<int> expected_lines(const std::string& text) {
     const std::size_t at = text.find(mark);
     REQUIRE(at != std::string::npos);
     const std::string list =
-        text.substr(at + mark.size(), text.find_first_of("\r\n", at) - at - mark.size());
+        text.substr(at + mark.size(), text.find_first_of("\r\n\"", at) - at - mark.size());
     std::set<int> lines;
     for (const auto& number : split(list, ','))
         lines.insert(std::stoi(number));
@@ -116,6 +148,69 @@ TEST_CASE("a bad sample gives its rule, at its lines, and nothing else") {
         }
         CHECK(lines == expected_lines(text));
     }
+}
+
+TEST_CASE("every fix, applied to its sample, silences its finding and brings no new one") {
+    const auto by_rule = [](const std::vector<LintFinding>& findings) {
+        std::map<std::string, int> counts;
+        for (const auto& finding : findings)
+            ++counts[finding.rule];
+        return counts;
+    };
+    std::set<std::string> with_edits, rules;
+    for (const auto& file : files_in("bad")) {
+        const std::string text = read_file(file);
+        const auto found = lint(request_for(file, text));
+        for (const auto& finding : found) {
+            rules.insert(finding.rule);
+            if (finding.edits.empty())
+                continue;
+            with_edits.insert(finding.rule);
+            CAPTURE(findings_json({finding}));
+            const auto mended = apply_edits(text, finding.edits);
+            REQUIRE(mended.has_value());
+            CAPTURE(*mended);
+            auto before = by_rule(found);
+            --before[finding.rule];
+            for (const auto& [rule, count] : by_rule(lint(request_for(file, *mended)))) {
+                CAPTURE(rule);
+                CHECK(count <= before[rule]);
+            }
+        }
+    }
+    for (const auto& rule : rules) {
+        CAPTURE(rule);
+        CHECK(with_edits.contains(rule) != kOnlyInWords.contains(rule));
+    }
+    for (const auto& [rule, reason] : kOnlyInWords)
+        CHECK_MESSAGE(rules.contains(rule), rule, " is no rule");
+}
+
+TEST_CASE("a fix in words, applied by hand, silences its finding and brings no new one") {
+    // Nothing is to be changed there: the cluster has the plugin, and the file is another.
+    const std::set<std::string> none = {"spank-option", "unknown-file"};
+    std::set<std::string> mended;
+    for (const auto& file : files_in("mended")) {
+        mended.insert(file.stem());
+        const auto found = lint(request_for(file, read_file(file)));
+        CHECK_MESSAGE(found.empty(), findings_text(found));
+        CHECK(fs::exists(kSamples / "bad" / file.filename()));
+    }
+    for (const auto& [rule, reason] : kOnlyInWords) {
+        CAPTURE(rule);
+        CHECK(mended.contains(rule) != none.contains(rule));
+    }
+}
+
+TEST_CASE("edits are applied where their old text is, together or not at all") {
+    CHECK(apply_edits("ab\ncd\n", {{2, 1, "c", "x"}, {1, 2, "b", ""}}) == "a\nxd\n");
+    CHECK(apply_edits("ab\ncd", {{1, 1, "ab\n", ""}}) == "cd");
+    CHECK(apply_edits("ab", {{1, 3, "", "\nc"}}) == "ab\nc");
+    CHECK(apply_edits("ab\n", {{2, 1, "", "c\n"}}) == "ab\nc\n");
+    CHECK_FALSE(apply_edits("ab", {{1, 1, "b", ""}}).has_value());
+    CHECK_FALSE(apply_edits("abc", {{1, 1, "ab", ""}, {1, 2, "bc", ""}}).has_value());
+    CHECK_FALSE(apply_edits("ab", {{2, 1, "", "c"}}).has_value());
+    CHECK_FALSE(apply_edits("ab", {{1, 9, "", "c"}}).has_value());
 }
 
 TEST_CASE("good files give nothing, not even info") {
@@ -203,6 +298,122 @@ TEST_CASE("the kind of a file follows from its content, and then from its name")
     CHECK(guess_kind("/etc/slurm/gres.conf", "") == FileKind::gres_conf);
     CHECK(kind_from_name("slurm.conf") == FileKind::slurm_conf);
     CHECK(!kind_from_name("conf"));
+}
+
+TEST_CASE("a file is a spec, metrics or a document only where something says so") {
+    CHECK(guess_kind("a.yaml", "slurm_config: {nodes: 2}\nfoo: 1\n") == FileKind::spec);
+    CHECK(guess_kind("a.yaml", "security:\n  a: b\naudit: {}\n") == FileKind::spec);
+    CHECK(guess_kind("a.yaml", "# nothing yet\n") == FileKind::spec);
+    for (const char* other :
+         {"services:\n  grafana: {}\n", "apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {}\n",
+          "- hosts: all\n  tasks: []\n", "name: ci\non: push\njobs: {}\n",
+          "slurm_config_dir: /etc\nslurm_user: a\n"})
+        CHECK(guess_kind("a.yaml", other) == FileKind::other);
+    CHECK(guess_kind("site.yaml", "contact: a@b\nresource_management: {}\n") == FileKind::other);
+    CHECK(guess_kind("train.py", "#!/usr/bin/env python3\nprint(1)\n") == FileKind::other);
+    CHECK(guess_kind("write_job.py", "job = '''\n#SBATCH -N1\n'''\n") == FileKind::other);
+    CHECK(guess_kind("write_job", "#!/usr/bin/python3\nj = '''\n#SBATCH -N1\n'''\n") ==
+          FileKind::other);
+    CHECK(guess_kind("job.py", "#!/usr/bin/env python3\n#SBATCH -N1\n") == FileKind::script);
+    CHECK(guess_kind("run", "#!/usr/bin/env -S bash -e\necho\n") == FileKind::script);
+    CHECK(guess_kind("picture", std::string("\x89PNG\0\1", 6)) == FileKind::other);
+    CHECK(guess_kind("slurmdbd.conf", "DbdHost=a\n") == FileKind::other);
+    CHECK(guess_kind("x.repo", "[base]\nname=Base\nenabled=1\n") == FileKind::other);
+    CHECK(guess_kind("README.md", "#SBATCH --nodes=1\n") == FileKind::document);
+    CHECK(guess_kind("a.yml", "groups:\n- rules:\n  - expr: up\n") == FileKind::metrics);
+    CHECK(guess_kind("a.yml",
+                     "kind: VMRule\nspec:\n  groups:\n  - rules:\n    - alert: A\n"
+                     "      expr: up == 0\n") == FileKind::metrics);
+    CHECK(guess_kind("a.sh", "cat >p.yml <<E\nscrape_configs: []\nE\n") == FileKind::script);
+    CHECK(guess_kind("a.json", R"({"panels": [], "schemaVersion": 39})") == FileKind::metrics);
+    CHECK(guess_kind("a.json", R"({"panels": 3})") == FileKind::other);
+    CHECK(guess_kind("a.csv", "DCGM_FI_DEV_GPU_UTIL, gauge, x\n") == FileKind::metrics);
+    CHECK(guess_kind("a.csv", "name,size\na,1\n") == FileKind::other);
+    CHECK(kind_from_name("metrics") == FileKind::metrics);
+    CHECK(kind_names() == "script, spec, gres.conf, slurm.conf, document or metrics");
+}
+
+TEST_CASE("of a script for another interpreter the directives are read, and no commands") {
+    const std::string python =
+        "#!/usr/bin/env python3\n#SBATCH --nods=2\nexport(NCCL_IB_DISABLE=1)\n"
+        "srun = 'torchrun'\n";
+    CHECK(finds(python, "unknown-option"));
+    CHECK(lint_text(python).size() == 1);
+}
+
+TEST_CASE("names of metrics are found in expressions, and labels are none") {
+    const auto names = [](const std::string& text) {
+        std::string all;
+        for (const auto& use : metric_uses(text))
+            all += std::to_string(use.line) + use.name + ' ';
+        return all;
+    };
+    CHECK(names("- expr: a{b=\"c\"} / on (d) group_left(e) f  # g\n  for: 5m\n") == "1a 1f ");
+    CHECK(names("expr: |\n  a\n   # b\n  + c\nlabels: {d: e}\n") == "2a 4c ");
+    CHECK(names("  expr: sum by (x) (a)\n    > b\n  annotations: {c: d}\n") == "1sum 1a 2b ");
+    CHECK(names(R"({"query": {"expr": "a{b=~\"c\"}", "query": "f"}, "x": "y"})") == "1a 1f ");
+    CHECK(names("DCGM_FI_A, gauge, b\n") == "1DCGM_FI_A ");
+    CHECK(names("series: 'a{b=\"c\"}'\nvalues: '1 2'\n") == "1a ");
+}
+
+TEST_CASE("numbers for an array are counted from where the script counts") {
+    const auto fix = [](const std::string& index, const std::string& array) {
+        const auto found = lint_text("#!/bin/bash\n#SBATCH --nodes=1 -a " + array +
+                                     "\nL=(a b c d)\nM=(x y)\ni=$SLURM_ARRAY_TASK_ID\n" + index +
+                                     "\nexec srun autolaunch t.py\n");
+        return found.empty() ? std::string("nothing") : found[0].fix;
+    };
+    const std::string both = "A=${L[k / 2]} B=${M[k % 2]}";
+    CHECK(fix("k=$i; " + both, "0-6") == "--array=0-7, when all are meant");
+    CHECK(fix("k=$i; " + both, "0-7") == "nothing");
+    CHECK(fix("k=$((i - 1)); " + both, "0-7") == "--array=1-8, when all are meant");
+    CHECK(fix("k=$((i - 1)); " + both, "1-8") == "nothing");
+    CHECK(fix("k=$((i - 1)); " + both, "1-9%4") == "--array=1-8%4, when all are meant");
+    CHECK(fix("k=$((i - 10)); " + both, "10-15") == "--array=10-17, when all are meant");
+    CHECK(fix("A=${L[$i]}", "1-4") == "--array=0-3, when all are meant");
+}
+
+TEST_CASE("options of plugins are read with their values, and are no mistakes") {
+    const auto parse = [](const std::string& line) {
+        return parse_slurm_options(parse_shell(line).commands.at(0).words, SlurmProgram::srun);
+    };
+    const auto pyxis =
+        parse("-N2 --container-image a#b --container-writable --image=c python t.py");
+    CHECK(pyxis.unknown.empty());
+    CHECK(pyxis.rest == 5);
+    REQUIRE(pyxis.of_plugins.size() == 3);
+    CHECK(pyxis.of_plugins[0].plugin == "pyxis");
+    CHECK(pyxis.of_plugins[2].plugin == "shifter");
+    const auto own = parse("--of-this-site=1 --container-new=2 --noddes=3 ./a");
+    CHECK(own.of_plugins.size() == 2);
+    CHECK(own.of_plugins[0].plugin.empty());
+    REQUIRE(own.unknown.size() == 1);
+    CHECK(own.unknown[0].nearest == "--nodes");
+}
+
+TEST_CASE(
+    "options in a list are the command's, and those that are not known are not concluded from") {
+    const std::string two =
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n";
+    CHECK(finds(two + "A=(--nproc-per-node 4)\nsrun -K torchrun \"${A[@]}\" t.py\n",
+                "too-many-processes"));
+    CHECK(finds(two + "srun -K torchrun --nnodes=2 t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds(two + "srun -K torchrun --nnodes=2 $MORE t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(
+        finds(two + "A=(a)\nA+=(b)\nsrun -K torchrun \"${A[@]}\" t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds(two + "srun -K torchrun --nnodes=$SLURM_NTASKS t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(
+        finds(two + "srun -K --gpus-per-task=1 torchrun --nnodes=2 t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds("srun -N1 -n1 torchrun t.py\n", "launcher-per-rank"));
+    CHECK_FALSE(finds("torchrun --no-python ./numa.sh train.py\n", "no-python-script"));
+    CHECK_FALSE(finds("torchrun --no-python --role a ./train.py\n", "no-python-script"));
+    CHECK(finds("python3 -m torch.distributed.run --no_python --role a train.py\n",
+                "no-python-script"));
+    CHECK_FALSE(finds("srun -N1 -n 32 --gpus=4 ./solver\n", "tasks-and-gpus"));
+    CHECK_FALSE(finds("salloc -n 32 --gres=gpu:4\n", "tasks-and-gpus"));  // of how many nodes
+    CHECK(finds("salloc -N1 -n 32 --gres=gpu:4\n", "tasks-and-gpus"));
+    CHECK_FALSE(finds("salloc -N1-4 --gpus=8 --gpus-per-node=4\n", "gpu-counts-differ"));
+    CHECK(finds("salloc -N4 --gpus=8 --gpus-per-node=4\n", "gpu-counts-differ"));
 }
 
 TEST_CASE("the shell is taken apart as a shell would") {
@@ -364,7 +575,7 @@ TEST_CASE("JSON holds what the text says, also of bytes that are no text") {
     CHECK(findings_text(found).starts_with("job.sh:2: error: "));
 }
 
-TEST_CASE("any bytes at all end quickly") {
+TEST_CASE("any bytes at all end quickly, and edits are of the bytes that are there") {
     std::mt19937 random(4711);
     std::vector<std::pair<fs::path, std::string>> samples;
     for (const char* folder : {"bad", "good"})
@@ -395,7 +606,11 @@ TEST_CASE("any bytes at all end quickly") {
                     break;
             }
         }
-        findings += lint(request_for(file, text)).size();
+        const auto found = lint(request_for(file, text));
+        findings += found.size();
+        for (const auto& finding : found)
+            if (!apply_edits(text, finding.edits))
+                FAIL_CHECK(text, findings_json({finding}));
     }
     CHECK(findings > static_cast<std::size_t>(trials(1000)));
     for (const std::string piece :

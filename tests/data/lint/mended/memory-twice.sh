@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --nodes=1
+#SBATCH --mem-per-cpu=4G
+srun ./prepare
