@@ -110,7 +110,7 @@ struct NcclSpec {
     std::map<std::string, std::string> env;  ///< NCCL_* as the user wants them
 };
 
-struct SlurmSpec {  // what a submission would ask for; a job that runs inside an allocation only
+struct SlurmSpec {  // what `autolaunch submit` asks for; a job that runs inside an allocation only
                     // checks it
     std::string job_name, partition, time_limit, account, qos, constraint, gres, reservation,
         nodelist, exclude;
@@ -118,7 +118,12 @@ struct SlurmSpec {  // what a submission would ask for; a job that runs inside a
     std::optional<int> nodes, ntasks_per_node, cpus_per_task, gpus_per_node;
     std::string mem;
     std::optional<bool> exclusive, requeue;
+    std::string array, dependency, licenses, switches;
+    std::optional<int> array_throttle;
     std::vector<std::string> extra_args;
+    // What the batch script does before it starts autolaunch.
+    std::vector<std::string> modules, setup;
+    std::string venv, conda;
 };
 
 struct CheckpointSpec {
