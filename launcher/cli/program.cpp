@@ -15,6 +15,7 @@
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
 #include "cli/site_gate.hpp"
+#include "cli/submit.hpp"
 #include "cli/version_text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -402,6 +403,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return attach_to_job(
                 {line.program.empty() ? kNewestRun : line.program.front(), line.secret_file},
                 environment);
+        case Command::submit:
+            return submit_job(line, environment, screen);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, place);

@@ -22,7 +22,8 @@ bool may_be_plain(std::string_view text) {
         return false;
     const bool sign = text[0] == '-' || text[0] == '+' || text[0] == '.';
     const char first = sign && text.size() > 1 ? text[1] : text[0];
-    if (!is_word_byte(first) && !text.starts_with("${") && !(sign && first == '.'))
+    const bool path = first == '/' && !sign;
+    if (!is_word_byte(first) && !path && !text.starts_with("${") && !(sign && first == '.'))
         return false;
     return std::all_of(text.begin(), text.end(), [&](char c) {
         return is_word_byte(c) || kInside.find(c) != std::string_view::npos;

@@ -160,4 +160,14 @@ BatchScript read_batch_script(const std::string& text) {
     return script;
 }
 
+bool comes_to_autolaunch(const std::string& text) {
+    const SbatchScript parsed = parse_sbatch_script(text);
+    const auto launches = find_launches(parsed);
+    return std::any_of(launches.begin(), launches.end(), [](const Launch& launch) {
+        const ShellCommand& command = *launch.command;
+        return launch.by_srun && launch.by_exec && launch.tool == Tool::autolaunch &&
+               command.depth == 0 && !command.in_function && !command.guarded && !command.piped;
+    });
+}
+
 }  // namespace autolaunch::launcher

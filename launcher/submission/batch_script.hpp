@@ -43,5 +43,8 @@ std::string shell_word(std::string_view text);
 std::string render_batch_script(const BatchScript& script);
 /// What a rendered text says; of any other text what can be made out. Pure.
 BatchScript read_batch_script(const std::string& text);
+/// Whether a shell that reads all of it comes to `exec srun … autolaunch`: the user's own lines may
+/// have a quote or an `if` that is not closed. Pure.
+bool comes_to_autolaunch(const std::string& text);
 
 }  // namespace autolaunch::launcher

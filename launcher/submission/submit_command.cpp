@@ -1,0 +1,289 @@
+#include "submission/submit_command.hpp"
+
+#include "base/file_system.hpp"
+#include "base/text.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "lint/lint.hpp"
+#include "secrets/secrets.hpp"
+#include "stopping/save_times.hpp"
+#include "submission/batch_request.hpp"
+#include "submission/job_end.hpp"
+#include "submission/slurm_queue.hpp"
+#include "submission/stored_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::ordered_json;
+
+constexpr auto kSubmitTime = 60s;  // sbatch tries again while slurmctld is busy
+
+std::string program_path() {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? "autolaunch" : path.string();
+}
+
+/// Where the job's runs will be; one whose name only the job knows counts as none.
+std::string runs_of(const SpecResult& read) {
+    const Entry* entry = find_in_spec(read.root, "monitoring", "log_path");
+    const bool known = entry != nullptr && !entry->value.of_job;
+    return known && !read.spec.monitoring.log_path.empty() ? read.spec.monitoring.log_path : "runs";
+}
+
+std::string job_name(const JobSpec& spec) {
+    const std::string file = std::filesystem::path(spec.spec_file).stem();
+    return !spec.slurm.job_name.empty() ? spec.slurm.job_name
+           : !spec.name.empty()         ? spec.name
+                                        : file;
+}
+
+/// One submission, step by step.
+class Submission {
+public:
+    Submission(const SubmitRequest& request, std::vector<SpecError>& errors)
+        : request_(request), spec_(request.read.spec), errors_(errors) {}
+
+    int run();
+
+private:
+    bool prepare();
+    void check_stored_spec() const;
+    void lint_script();
+    int show() const;
+    void make_log_folders() const;
+    void hand_over();
+    CommandAnswer ask_sbatch(std::vector<std::string> options, const std::string& what) const;
+    Json record() const;
+    void tell_start(const StartEstimate& estimate) const;
+    void print_result(std::optional<int> exit_code) const;
+
+    const SubmitRequest& request_;
+    const JobSpec& spec_;
+    std::vector<SpecError>& errors_;
+    std::filesystem::path folder_;
+    BatchRequest batch_;
+    std::string script_, stored_spec_;
+    std::vector<std::string> said_;
+    std::string job_id_, cluster_;
+    StartEstimate estimate_;
+};
+
+bool Submission::prepare() {
+    const std::string runs = runs_of(request_.read);
+    folder_ = folder_of_submission(runs, job_name(spec_));
+    BatchPlace place{.folder = current_folder(),
+                     .stored_spec = folder_ / kStoredSpec,
+                     .autolaunch = program_path(),
+                     .words = request_.words,
+                     .save = SaveTimes::read(std::filesystem::path(runs) / "latest").p99()};
+    batch_ = batch_request(request_.read, place);
+    errors_ = batch_.errors;
+    if (!errors_.empty())
+        return false;
+    script_ = render_batch_script(batch_.script);
+    check_stored_spec();
+    StoredSpec stored = request_.read.stored;
+    if (!spec_.slurm.requeue)  // or else what #SBATCH --requeue allows nobody does
+        set_in_spec(stored.root, "slurm_config", "requeue", "true", true);
+    stored_spec_ = "# By autolaunch submit: " + absolute_path(spec_.spec_file).string() +
+                   " as it was then. The job reads this file, at each start.\n" +
+                   to_yaml(stored.root);
+    lint_script();
+    return errors_.empty();
+}
+
+/// What was written reads as what was asked for, or nothing is submitted.
+void Submission::check_stored_spec() const {
+    const SpecResult again = load_spec({.file = kStoredSpec,
+                                        .overrides = {},
+                                        .environment = request_.environment,
+                                        .base = {},
+                                        .text = to_yaml(request_.read.stored.root),
+                                        .for_later = true});
+    if (!again.errors.empty() || again.spec.trainer_config != spec_.trainer_config ||
+        again.spec.trainer.env != request_.read.spec.trainer.env)
+        throw ExitError(exit_code::kInternal, ErrorCode::corrupt,
+                        "the spec does not read the same once it is stored" +
+                            (again.errors.empty() ? "" : ": " + to_string(again.errors[0])),
+                        "please report it; sbatch and srun autolaunch -c work without this");
+    if (read_batch_script(script_) != batch_.script || !comes_to_autolaunch(script_))
+        errors_.push_back({spec_.spec_file, 0, 0, "slurm_config.setup",
+                           "its lines take the script's end with them: a quote or a here-document "
+                           "that is not closed?"});
+}
+
+/// The user's own lines in it may have mistakes.
+void Submission::lint_script() {
+    LintRequest asked;
+    asked.file = kStoredScript;
+    asked.text = script_;
+    asked.resources_of = [this](const std::string&) { return std::optional(spec_.resources); };
+    for (const LintFinding& finding : lint(asked)) {
+        const std::string text = finding.message + " (" + finding.fix + ") [" + finding.rule + "]";
+        if (finding.severity == LintSeverity::error)
+            errors_.push_back({spec_.spec_file, 0, 0, "slurm_config", text});
+        else if (finding.severity == LintSeverity::warning)
+            batch_.notes.push_back(text);
+    }
+}
+
+int Submission::show() const {
+    if (request_.json) {
+        Json json = record();
+        json["script"] = script_;
+        json["spec"] = stored_spec_;
+        request_.print(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+    } else {
+        request_.print(script_);
+    }
+    request_.say("not submitted: --dry-run; Slurm was not asked, and " +
+                 (folder_ / kStoredSpec).string() + " is not there");
+    return exit_code::kSuccess;
+}
+
+/// Slurm makes none: the job would fail at once, and say nothing.
+void Submission::make_log_folders() const {
+    for (const char* name : {"output", "error"}) {
+        const BatchOption* option = batch_.script.option(name);
+        if (option == nullptr || !option->value)
+            continue;
+        const auto folder = absolute_path(*option->value).parent_path();
+        if (is_folder(folder))
+            continue;
+        make_folders(folder);
+        request_.say("made the folder " + folder.string() + ", where slurm_config." + name +
+                     " is to be");
+    }
+}
+
+CommandAnswer Submission::ask_sbatch(std::vector<std::string> options,
+                                     const std::string& what) const {
+    options.insert(options.begin(), "sbatch");
+    options.push_back((folder_ / kStoredScript).string());
+    const CommandAnswer answer = ask_command(options, Deadline::after(kSubmitTime));
+    if (answer.good())
+        return answer;
+    if (answer.late)
+        throw ExitError(
+            exit_code::kUnavailable, ErrorCode::timeout,
+            fmt::format("sbatch has not answered within {} s: {}", kSubmitTime / 1s, what),
+            "is slurmctld there? scontrol ping; what was submitted: squeue --me");
+    if (!answer.code)
+        throw ExitError(exit_code::kUnavailable, ErrorCode::system, "sbatch cannot be started",
+                        "is this a login node of a Slurm cluster? autolaunch submit --dry-run "
+                        "shows the script anywhere");
+    std::string whole(trim(answer.errors + answer.out));
+    throw ExitError(exit_code::kUnavailable, ErrorCode::invalid_argument,
+                    "Slurm refuses the job; sbatch says:", whole);
+}
+
+Json Submission::record() const {
+    Json json = {{"format", 1},
+                 {"job_id", job_id_},
+                 {"name", batch_.script.option("job-name")->value.value_or("")},
+                 {"spec_file", absolute_path(spec_.spec_file).string()},
+                 {"overrides", request_.overrides},
+                 {"folder", folder_.string()},
+                 {"version", request_.version},
+                 {"notes", said_}};
+    if (job_id_.empty())
+        json["job_id"] = nullptr;
+    if (!cluster_.empty())
+        json["cluster"] = cluster_;
+    if (!estimate_.at.empty())
+        json["start_estimate"] = estimate_.at;
+    mask_texts(json, spec_.secrets);
+    return json;
+}
+
+void Submission::hand_over() {
+    const StoredJob stored(folder_, stored_spec_, script_);
+    try {
+        estimate_ = parse_estimate(ask_sbatch({"--test-only"}, "nothing was submitted").errors);
+        stored.record(record());
+        std::vector<std::string> options = {"--parsable"};
+        if (request_.hold)
+            options.emplace_back("--hold");
+        const CommandAnswer answer =
+            ask_sbatch(options, "whether the job was submitted is not known");
+        const auto words = split(trim(answer.out), ';');
+        job_id_ = words[0];
+        cluster_ = words.size() > 1 ? words[1] : "";
+        for (const std::string& line : split(trim(answer.errors), '\n'))
+            if (!line.empty())
+                request_.say(line);
+    } catch (const ExitError& error) {
+        if (error.code() != ErrorCode::timeout)  // then it may be there
+            stored.remove();
+        throw;
+    }
+    stored.record(record());
+}
+
+void Submission::tell_start(const StartEstimate& estimate) const {
+    const std::string job =
+        "job " + job_id_ + " (" + batch_.script.option("job-name")->value.value_or("") + ")";
+    if (request_.hold)
+        return request_.say(job + " is held: scontrol release " + job_id_);
+    if (estimate.at.empty())
+        return request_.say(job + ": when it starts is not known; squeue --start -j " + job_id_);
+    request_.say(job + ": Slurm expects to start it at " + estimate.at +
+                 (estimate.nodes.empty() ? "" : " on " + estimate.nodes) +
+                 (estimate.partition.empty() ? "" : ", partition " + estimate.partition));
+}
+
+void Submission::print_result(std::optional<int> exit_code) const {
+    if (!request_.json)
+        return;
+    Json json = record();
+    if (exit_code)
+        json["exit_code"] = *exit_code;
+    request_.print(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+}
+
+int Submission::run() {
+    if (!prepare())
+        return exit_code::kBadSpec;
+    said_ = batch_.notes;
+    for (const std::string& name : request_.read.stored.secret)
+        said_.push_back(name + " holds a secret: the stored spec has ${" + name +
+                        "}, and the job takes it from the environment that sbatch takes along; "
+                        "`secrets` keeps it out of that (docs/secrets.md)");
+    for (const std::string& line : said_)
+        request_.say(line);
+    if (request_.dry_run)
+        return show();
+    make_log_folders();
+    hand_over();
+    if (!request_.json)
+        request_.print(job_id_ + '\n');
+    tell_start(estimate_);
+    if (!request_.wait) {
+        print_result({});
+        return exit_code::kSuccess;
+    }
+    const int code = wait_for_job(job_id_, request_.say);
+    print_result(code);
+    return code;
+}
+
+}  // namespace
+
+int submit_to_slurm(const SubmitRequest& request, std::vector<SpecError>& errors) {
+    return Submission(request, errors).run();
+}
+
+}  // namespace autolaunch::launcher

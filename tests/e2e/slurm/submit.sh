@@ -1,0 +1,79 @@
+#!/bin/bash
+# autolaunch submit on a real Slurm: sbatch takes what is rendered, the number is alone on stdout, the job goes by the spec
+# as it was, --wait ends with the job's code, and what Slurm refuses is passed on whole.
+. "$(dirname "$0")/lib.sh"
+start_cluster 2
+
+# sub ARGUMENTS...: autolaunch submit on the head; sets `code`, and `job` to what it printed
+sub() {
+    code=0
+    login autolaunch submit "$@" >out.log 2>err.log || code=$?
+    job=$(<out.log)
+}
+# train COMMAND [KEYS OF slurm_config]: writes train.yaml
+train() {
+    printf 'trainer:\n  command: "%s"\nlogging: {quiet: true}\nslurm_config:\n  job_name: small\n  time_limit: 5\n' "$1" >train.yaml
+    [ -z "${2:-}" ] || printf '  %s\n' "${@:2}" >>train.yaml
+}
+
+is_pending() { [ "$(job_field "$1" JobState)" = PENDING ]; }
+
+test_sbatch_takes_what_is_rendered() {
+    local keys i=0
+    while read -r keys; do
+        train /bin/true
+        login autolaunch submit -c train.yaml $keys --dry-run >"job-$i.sh" 2>err.log || fail "$keys: $(cat err.log)"
+        login sbatch --test-only "job-$i.sh" >out.log 2>&1 || fail "sbatch refuses $keys: $(cat out.log "job-$i.sh")"
+        i=$((i + 1))
+    done <<'END'
+slurm_config.nodes=2
+slurm_config.array=0-9:3 slurm_config.array_throttle=2
+slurm_config.dependency=singleton slurm_config.gpus_per_node=2
+slurm_config.gres=gpu:1 slurm_config.mem=1G slurm_config.exclusive=true
+slurm_config.signal=R:USR1@60 slurm_config.requeue=false
+slurm_config.switches=1@60 slurm_config.constraint= slurm_config.mail_type=END,FAIL
+resource_management.nodes.min=1 resource_management.nodes.max=2 slurm_config.nodelist=node[1-2]
+slurm_config.extra_args=[--comment=x#y,--nice=5,--contiguous] slurm_config.job_name=a#b%c(d)
+slurm_config.output=logs-%x-%j.out slurm_config.error=e-%A.err slurm_config.time_limit=UNLIMITED
+slurm_config.cpus_per_task=4 resource_management.cpu_cores_per_gpu=2 slurm_config.exclude=node2
+END
+    expect "scripts" 10 "$i"
+}
+test_number_alone_and_the_jobs_own_code() {
+    train 'exit 3' 'output: logs/out-%j.log'
+    sub -c train.yaml --wait
+    expect "exit code: $(cat err.log)" 3 "$code"
+    [[ $job =~ ^[0-9]+$ ]] || fail "on stdout: $job"
+    contains "the estimate" err.log "autolaunch: job $job (small): Slurm expects to start it at 20"
+    contains "the folder" err.log "made the folder $PWD/logs"
+    contains "the end" err.log "job $job ended: FAILED, exit code 3"
+    [ -s "logs/out-$job.log" ] || fail "no output of the job"
+    expect "mode of the stored spec" 640 "$(stat -c %a runs/.submitted/small-*/spec.yaml)"
+    grep -q "\"job_id\": \"$job\"" runs/.submitted/small-*/submission.json || fail "no record of the job's number"
+}
+test_a_requeue_and_an_array_read_the_spec_as_it_was() {
+    train 'echo seed $SEED; [ ${SLURM_RESTART_COUNT:-0} = 1 ] || exec sleep 60' 'array: 3' 'output: out-%a.log'
+    printf '  setup: [export SEED=$((40 + SLURM_ARRAY_TASK_ID))]\n' >>train.yaml
+    sub -c train.yaml trainer.env='{WORD: "${WORD:-first}"}' --hold --json
+    expect "exit code: $(cat err.log)" 0 "$code"
+    job=$(sed -n 's/.*"job_id": "\([0-9]*\)".*/\1/p' out.log)
+    contains "it is held" err.log "is held: scontrol release $job"
+    train 'echo another; exit 9'
+    login scontrol release "$job"
+    eventually "the first start" grep -q 'seed 43' out-3.log
+    login scontrol requeue "$job" || fail "no requeue"
+    eventually "the requeue" is_pending "$job"
+    login scontrol update job="$job" StartTime=now+2 || fail "no start" # else Slurm waits for two minutes
+    eventually "the end" job_ended "$job"
+    expect "starts" 2 "$(grep -c 'seed 43' out-3.log)"
+    expect "state" COMPLETED "$(job_field "$job" JobState)"
+}
+test_what_slurm_refuses_is_said_in_its_words() {
+    train /bin/true 'partition: nowhere'
+    sub -c train.yaml
+    expect "exit code" 69 "$code"
+    expect "stdout" "" "$job"
+    contains "sbatch's own words" err.log "invalid partition specified: nowhere"
+    [ -z "$(ls runs/.submitted)" ] || fail "left of a job that is none: $(ls runs/.submitted)"
+}
+run_tests
