@@ -1,5 +1,6 @@
 #pragma once
 #include "base/deadline.hpp"
+#include "submission/cluster_answers.hpp"
 
 #include <functional>
 #include <optional>
@@ -18,6 +19,12 @@ struct CommandAnswer {
 };
 /// Blocks until the deadline at most.
 CommandAnswer ask_command(std::vector<std::string> argv, const Deadline& deadline);
+
+/// Asks all of it side by side; of each question what was answered by the deadline. Throws
+/// ExitError (69) where slurmctld gives no answer: what to try is said. Blocks until the deadline
+/// at most.
+ClusterAnswers ask_cluster(const std::vector<std::string>& depends_on, const std::string& user,
+                           const Deadline& deadline);
 
 /// Follows a job until it is over, requeues included, and says once that Slurm does not answer, and
 /// that it does again. Its exit code; throws ExitError (69) where Slurm knows the job no longer.

@@ -8,10 +8,13 @@
 #include "stopping/save_times.hpp"
 #include "submission/batch_request.hpp"
 #include "submission/job_end.hpp"
+#include "submission/judge_cluster.hpp"
 #include "submission/slurm_queue.hpp"
 #include "submission/stored_job.hpp"
 
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +31,7 @@ namespace {
 using namespace std::chrono_literals;
 using Json = nlohmann::ordered_json;
 
+constexpr auto kClusterTime = 15s;
 constexpr auto kSubmitTime = 60s;  // sbatch tries again while slurmctld is busy
 
 std::string program_path() {
@@ -50,6 +54,11 @@ std::string job_name(const JobSpec& spec) {
                                         : file;
 }
 
+std::string user_name() {
+    const passwd* user = ::getpwuid(::getuid());
+    return user == nullptr ? std::to_string(::getuid()) : user->pw_name;
+}
+
 /// One submission, step by step.
 class Submission {
 public:
@@ -64,6 +73,7 @@ private:
     void lint_script();
     int show() const;
     void make_log_folders() const;
+    bool ask_slurm();
     void hand_over();
     CommandAnswer ask_sbatch(std::vector<std::string> options, const std::string& what) const;
     Json record() const;
@@ -75,6 +85,7 @@ private:
     std::vector<SpecError>& errors_;
     std::filesystem::path folder_;
     BatchRequest batch_;
+    std::optional<std::chrono::milliseconds> save_;  // of the newest run
     std::string script_, stored_spec_;
     std::vector<std::string> said_;
     std::string job_id_, cluster_;
@@ -84,11 +95,12 @@ private:
 bool Submission::prepare() {
     const std::string runs = runs_of(request_.read);
     folder_ = folder_of_submission(runs, job_name(spec_));
+    save_ = SaveTimes::read(std::filesystem::path(runs) / "latest").p99();
     BatchPlace place{.folder = current_folder(),
                      .stored_spec = folder_ / kStoredSpec,
                      .autolaunch = program_path(),
                      .words = request_.words,
-                     .save = SaveTimes::read(std::filesystem::path(runs) / "latest").p99()};
+                     .save = save_};
     batch_ = batch_request(request_.read, place);
     errors_ = batch_.errors;
     if (!errors_.empty())
@@ -209,6 +221,26 @@ Json Submission::record() const {
     return json;
 }
 
+/// False: it cannot be submitted.
+bool Submission::ask_slurm() {
+    const ClusterAnswers answers =
+        ask_cluster(batch_.depends_on, user_name(), Deadline::after(kClusterTime));
+    const ClusterVerdict verdict =
+        judge_cluster(request_.read, batch_, answers, save_, std::chrono::system_clock::now());
+    const auto tell = [this](const std::string& line) {
+        said_.push_back(line);
+        request_.say(line);
+    };
+    for (const SpecError& warning : verdict.warnings)
+        tell(to_string(warning));
+    for (const std::string& name : variables_of_sbatch(request_.environment))
+        tell(name + " is set here: sbatch takes it in place of what the script says");
+    for (const std::string& what : verdict.unknown)
+        tell("not known: " + what);
+    errors_ = verdict.refused;
+    return errors_.empty();
+}
+
 void Submission::hand_over() {
     const StoredJob stored(folder_, stored_spec_, script_);
     try {
@@ -266,6 +298,8 @@ int Submission::run() {
         request_.say(line);
     if (request_.dry_run)
         return show();
+    if (!ask_slurm())
+        return exit_code::kBadSpec;
     make_log_folders();
     hand_over();
     if (!request_.json)

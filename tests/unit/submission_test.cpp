@@ -2,7 +2,10 @@
 // cannot be said in a #SBATCH line is refused at its place, and the stored spec reads as the spec.
 
 #include "submission/batch_request.hpp"
+#include "submission/job_end.hpp"
+#include "submission/judge_cluster.hpp"
 
+#include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "lint/lint.hpp"
 #include "lint/sbatch_script.hpp"
@@ -13,6 +16,8 @@
 
 #include <filesystem>
 
+#include <chrono>
+#include <ctime>
 #include <map>
 #include <random>
 #include <string>
@@ -490,4 +495,221 @@ TEST_CASE("no secret's value comes into the stored spec") {
     CHECK(contains(
         first_error("trainer: {command: [a]}\nslurm_config: {account: \"${DB_PASSWORD:-x}\"}\n"),
         "slurm_config.account: has a variable that holds a secret"));
+}
+
+// ---- the judge of the cluster's answers
+// ----------------------------------------------------------
+
+namespace {
+
+const char kConfig[] =
+    "Configuration data as of 2026-11-29T06:44:00\n"
+    "AccountingStorageEnforce = associations,limits,qos\n"
+    "AccountingStorageType   = accounting_storage/slurmdbd\n"
+    "KillWait                = 30 sec\n"
+    "MaxArraySize            = 1001\n"
+    "MinJobAge               = 300 sec\n"
+    "PreemptMode             = REQUEUE\n"
+    "PreemptType             = preempt/partition_prio\n"
+    "RequeueExit             = 75\n"
+    "RequeueExitHold         = (null)\n";
+const char kPartitions[] =
+    "PartitionName=main AllowGroups=ALL AllowAccounts=ml,ops AllowQos=ALL Default=YES "
+    "DefaultTime=01:00:00 "
+    "MaxNodes=8 MaxTime=1-00:00:00 MinNodes=2 Nodes=n[1-10] PreemptMode=REQUEUE State=UP "
+    "TotalNodes=10\n"
+    "PartitionName=scavenge AllowAccounts=ALL AllowQos=low Default=NO DefaultTime=NONE "
+    "MaxNodes=UNLIMITED "
+    "MaxTime=UNLIMITED MinNodes=0 Nodes=n[1-4] PreemptMode=CANCEL State=DRAIN TotalNodes=4\n";
+
+std::string slurm_time_at(std::chrono::system_clock::time_point at) {
+    const std::time_t whole = std::chrono::system_clock::to_time_t(at);
+    std::tm local{};
+    ::localtime_r(&whole, &local);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &local);
+    return text;
+}
+
+ClusterAnswers answers() {
+    ClusterAnswers all;
+    all.config = kConfig;
+    all.partitions = kPartitions;
+    all.reservations = "No reservations in the system\n";
+    all.associations =
+        "Account|Partition|Def QOS|QOS|MaxWall|MaxTRES|GrpTRES\nml||normal|high,normal|||\n";
+    all.qos =
+        "Name|MaxWall|MaxTRES|MaxTRESPU|GrpTRES\nnormal|12:00:00|node=6|gres/gpu=16|\nhigh||||\n";
+    all.user = "amy";
+    return all;
+}
+
+std::string judged(const std::string& slurm_config, const ClusterAnswers& told = answers(),
+                   std::optional<std::chrono::milliseconds> save = {}) {
+    const SpecResult read =
+        load_for_later("trainer: {command: [a]}\nslurm_config:\n" + slurm_config);
+    REQUIRE(join(lines_of(read.errors), "\n") == "");
+    const BatchRequest request = batch_request(read, place());
+    REQUIRE(join(lines_of(request.errors), "\n") == "");
+    const ClusterVerdict verdict =
+        judge_cluster(read, request, told, save, std::chrono::system_clock::now());
+    std::string text;
+    for (const SpecError& error : verdict.refused)
+        text += "refused " + to_string(error) + "\n";
+    for (const SpecError& error : verdict.warnings)
+        text += to_string(error) + "\n";
+    for (const std::string& what : verdict.unknown)
+        text += "unknown " + what + "\n";
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("a request that fits the cluster is not commented on") {
+    CHECK(judged("  {nodes: 4, time_limit: 600, gpus_per_node: 4}\n") == "");
+}
+
+TEST_CASE("each limit that a request breaks is said with its line") {
+    CHECK(judged("  nodes: 4\n  array: 0-1001\n") ==
+          "refused t.yaml:4:10: slurm_config.array: goes up to 1001, and MaxArraySize of this "
+          "cluster is 1001: its "
+          "numbers end at 1000\n");
+    CHECK(contains(judged("  nodes: 4\n  time_limit: 2-00:00:00\n  qos: high\n"),
+                   "t.yaml:4:15: slurm_config.time_limit: 2-00:00:00 is longer than MaxTime of "
+                   "partition main, "
+                   "1-00:00:00: Slurm refuses the job, or never starts it"));
+    CHECK(contains(judged("  nodes: 4\n  time_limit: UNLIMITED\n"),
+                   "UNLIMITED is longer than MaxTime"));
+    CHECK(contains(
+        judged("  nodes: 9\n  qos: high\n"),
+        "t.yaml:3:10: slurm_config.nodes: 9 nodes are more than MaxNodes of partition main, 8"));
+    CHECK(contains(judged("  nodes: 1\n"), "1 nodes are fewer than MinNodes of partition main, 2"));
+    const std::string scavenge = judged("  nodes: 5\n  partition: scavenge\n  qos: high\n");
+    CHECK(contains(scavenge, "t.yaml:4:14: slurm_config.partition: partition scavenge is DRAIN"));
+    CHECK(contains(scavenge, "5 nodes are more than there are in partition scavenge, 4"));
+    CHECK(contains(scavenge, "slurm_config.qos: partition scavenge is closed to QoS high"));
+    CHECK(contains(scavenge, "PreemptMode of partition scavenge is CANCEL"));
+    CHECK(contains(judged("  nodes: 2\n  requeue: false\n"),
+                   "slurm_config.requeue: is false, and PreemptMode of partition main is REQUEUE"));
+    CHECK(contains(judged("  nodes: 2\n  requeue: false\n"),
+                   "a job that ends with 75 stays ended, although RequeueExit = 75"));
+    CHECK(contains(judged("  nodes: 2\n  account: guests\n"),
+                   "partition main is closed to account guests"));
+    CHECK(contains(judged("  nodes: 2\n  account: guests\n"),
+                   "user amy has no association in account guests"));
+    CHECK(contains(judged("  nodes: 2\n  qos: urgent\n"),
+                   "user amy may not use QoS urgent in account ml, but high, normal"));
+    CHECK(contains(judged("  nodes: 2\n  time_limit: 13:00:00\n"),
+                   "13:00:00 is longer than MaxWall of QoS normal, 12:00:00"));
+    CHECK(contains(judged("  nodes: 3\n  gpus_per_node: 8\n"),
+                   "t.yaml:4:18: slurm_config.gpus_per_node: 24 GPUs in all are more than "
+                   "MaxTRESPU of QoS normal, 16"));
+    CHECK(
+        contains(judged("  nodes: 7\n"), "7 nodes in all are more than MaxTRES of QoS normal, 6"));
+}
+
+TEST_CASE("maintenance that begins inside the time limit is told of") {
+    const auto now = std::chrono::system_clock::now();
+    const auto with = [&](std::chrono::minutes from, std::chrono::minutes until,
+                          const std::string& nodes) {
+        ClusterAnswers told = answers();
+        told.reservations = "ReservationName=yearly StartTime=" + slurm_time_at(now + from) +
+                            " EndTime=" + slurm_time_at(now + until) + " Nodes=" + nodes +
+                            " NodeCnt=1 Flags=MAINT,SPEC_NODES State=INACTIVE\n";
+        return told;
+    };
+    using std::chrono::minutes;
+    const std::string wanted = "  nodes: 4\n  time_limit: 600\n";
+    const std::string soon = judged(wanted, with(minutes(90), minutes(200), "n[1-8]"));
+    CHECK(contains(soon, "t.yaml:4:15: slurm_config.time_limit: maintenance yearly begins on "));
+    CHECK(contains(soon, "leaves fewer nodes than the job needs: it waits until "));
+    CHECK(contains(soon, "a job of less than 1:"));
+    CHECK(contains(judged(wanted, with(minutes(90), minutes(200), "n[1-3]")), "on 3 of 10 nodes"));
+    CHECK(judged(wanted, with(minutes(900), minutes(990), "n[1-8]")).empty());
+    CHECK(judged(wanted, with(minutes(90), minutes(200), "m[1-8]")).empty());
+    CHECK(judged(wanted, with(minutes(-90), minutes(-10), "n[1-8]")).empty());
+    CHECK(contains(judged(wanted, with(minutes(-90), minutes(10), "n[1-8]")),
+                   "maintenance yearly lasts until "));
+    CHECK(judged("  nodes: 4\n  time_limit: 600\n  reservation: yearly\n",
+                 with(minutes(-90), minutes(10), "n[1-8]"))
+              .empty());
+    CHECK(contains(judged("  nodes: 4\n", with(minutes(30), minutes(90), "n[1-8]")),
+                   "begins on"));  // DefaultTime
+}
+
+TEST_CASE("jobs that a dependency names must be there") {
+    ClusterAnswers told = answers();
+    told.jobs = {{"7", "slurm_load_jobs error: Invalid job id specified\n"},
+                 {"8", "JobId=8 JobName=x\n"},
+                 {"9", ""}};
+    const std::string text = judged("  nodes: 4\n  dependency: \"afterok:7:8:9\"\n", told);
+    CHECK(contains(text, "refused t.yaml:4:15: slurm_config.dependency: Slurm knows no job 7"));
+    CHECK_FALSE(contains(text, "job 8"));
+    CHECK(contains(text, "unknown whether job 9, which this one depends on, exists"));
+}
+
+TEST_CASE("what nobody answers is said to be unknown") {
+    ClusterAnswers told = answers();
+    told.partitions.reset();
+    told.qos.reset();
+    const std::string text = judged("  nodes: 4\n  array: 0-3\n", told);
+    CHECK(contains(text, "unknown the partition's limits"));
+    CHECK(contains(text, "unknown limits of QoS and account"));
+    told = answers();
+    told.reservations.reset();
+    CHECK(contains(judged("  nodes: 4\n", told), "unknown maintenance"));
+    told.config = "ClusterName = x\n";
+    CHECK(contains(judged("  nodes: 4\n  array: 0-3\n", told), "unknown MaxArraySize"));
+    CHECK(contains(judged("  nodes: 4\n", told), "unknown KillWait"));
+}
+
+TEST_CASE("a save that does not fit is told of where no signal comes before it") {
+    CHECK(judged("  nodes: 4\n  time_limit: 600\n", answers(), std::chrono::seconds(41)).empty());
+    CHECK(contains(judged("  nodes: 4\n  time_limit: 3\n", answers(), std::chrono::seconds(41)),
+                   "a save takes 41 s, KillWait is 30 s: use --signal=TERM@120"));
+}
+
+TEST_CASE("any bytes at all may be an answer") {
+    for (unsigned seed = 0; seed < 300; ++seed) {
+        Dice dice(seed);
+        ClusterAnswers told = answers();
+        for (auto* text :
+             {&told.config, &told.partitions, &told.reservations, &told.associations, &told.qos})
+            for (int i = dice.upto(6); i > 0; --i)
+                (*text)->replace(
+                    static_cast<std::size_t>(dice.upto(static_cast<int>((*text)->size()) - 1)), 1,
+                    std::string(1, static_cast<char>(dice.upto(255))));
+        judged("  nodes: 4\n  time_limit: 600\n  gpus_per_node: 4\n", told);
+    }
+}
+
+TEST_CASE("the end of a job is told from Slurm's records of it") {
+    JobEnd end;
+    CHECK_FALSE(end.take("slurm_load_jobs error: Invalid job id specified\n"));
+    CHECK_FALSE(end.is_over());
+    CHECK(
+        end.take("JobId=5 ArrayJobId=5 JobState=RUNNING ExitCode=0:0\nJobId=6 JobState=FAILED "
+                 "ExitCode=3:0\n"));
+    CHECK_FALSE(end.is_over());
+    CHECK(end.take("JobId=5 ArrayJobId=5 JobState=COMPLETED ExitCode=0:0\n"));  // the other is
+                                                                                // forgotten by now
+    CHECK(end.is_over());
+    CHECK(end.exit_code() == 3);
+    CHECK(end.state() == "FAILED");
+    const auto code = [](const std::string& line) {
+        JobEnd one;
+        one.take("JobId=1 " + line + "\n");
+        return one.is_over() ? one.exit_code() : -1;
+    };
+    CHECK(code("JobState=COMPLETED ExitCode=0:0") == 0);
+    CHECK(code("JobState=FAILED ExitCode=0:9") == 137);
+    CHECK(code("JobState=CANCELLED ExitCode=0:15") == 143);
+    CHECK(code("JobState=TIMEOUT ExitCode=0:0") == 1);
+    CHECK(code("JobState=COMPLETING ExitCode=0:0") == -1);
+    CHECK(code("JobState=PENDING ExitCode=0:0") == -1);
+    CHECK(code("JobState=REQUEUED ExitCode=75:0") == -1);
+    CHECK(parse_estimate("sbatch: Job 3 to start at 2026-11-29T06:40:00 using 32 processors on "
+                         "nodes node[1-2] in "
+                         "partition main\n")
+              .nodes == "node[1-2]");
 }

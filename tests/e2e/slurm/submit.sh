@@ -76,4 +76,37 @@ test_what_slurm_refuses_is_said_in_its_words() {
     contains "sbatch's own words" err.log "invalid partition specified: nowhere"
     [ -z "$(ls runs/.submitted)" ] || fail "left of a job that is none: $(ls runs/.submitted)"
 }
+test_what_the_cluster_will_not_do_is_said_before() {
+    train /bin/true 'array: 0-1001'
+    sub -c train.yaml
+    expect "exit code of too large an array" 65 "$code"
+    contains "the line" err.log "train.yaml:7:10: slurm_config.array: goes up to 1001, and MaxArraySize of this cluster is 1001"
+    train /bin/true 'dependency: afterok:4711'
+    sub -c train.yaml
+    expect "exit code of an unknown job" 65 "$code"
+    contains "the line" err.log "train.yaml:7:15: slurm_config.dependency: Slurm knows no job 4711"
+    [ ! -e runs/.submitted ] || fail "something was stored"
+    login scontrol create reservation ReservationName=yearly StartTime=now+3600 Duration=60 Nodes=ALL Flags=MAINT User=root >/dev/null || fail "no reservation"
+    train /bin/true 'requeue: false'
+    code=0
+    login env SBATCH_COMMENT=mine autolaunch submit -c train.yaml slurm_config.time_limit=120 --hold >out.log 2>err.log || code=$?
+    login scontrol delete ReservationName=yearly || fail "the reservation stays"
+    expect "exit code: $(cat err.log)" 0 "$code"
+    contains "maintenance" err.log "override slurm_config.time_limit=120: slurm_config.time_limit: maintenance yearly begins on"
+    contains "who requeues" err.log "train.yaml:7:12: slurm_config.requeue: is false: a job that ends with 75 stays ended, although RequeueExit = 75"
+    contains "the environment" err.log "SBATCH_COMMENT is set here"
+    login scancel "$(<out.log)"
+    eventually "the end of all jobs" no_jobs
+}
+test_without_a_controller() {
+    train /bin/true
+    kill_on head STOP slurmctld
+    local began=$SECONDS
+    sub -c train.yaml
+    kill_on head CONT slurmctld
+    expect "exit code" 69 "$code"
+    contains "what to try" err.log "scontrol ping"
+    [ $((SECONDS - began)) -lt 20 ] || fail "it took $((SECONDS - began)) s"
+    [ ! -e runs/.submitted ] || fail "something was stored"
+}
 run_tests
