@@ -696,6 +696,9 @@ void OptionParser::add_submit_options() {
         .group("General");
     flag("--dry-run", dry_run_, "Print the batch script; submit nothing, ask nobody")
         .group("General");
+    flag("--snapshot", submit_.snapshot,
+         "Copy the code, as git lists it, beside the job: every start of it runs the copy")
+        .group("General");
     flag("--hold", submit_.hold, "It waits until scontrol release JOB").group("General");
     flag("--wait", submit_.wait, "Wait until the job is over, and exit with its code")
         .group("General");

@@ -38,7 +38,7 @@ struct ProgramLine {
 /// Of `autolaunch submit`.
 struct SubmitOptions {
     std::string to = "slurm";
-    bool hold = false, wait = false;
+    bool hold = false, wait = false, snapshot = false;
 };
 
 enum class Command {

@@ -65,6 +65,7 @@ int submit_job(const CommandLine& line, const std::map<std::string, std::string>
     request.hold = line.submit.hold;
     request.wait = line.submit.wait;
     request.json = line.json;
+    request.snapshot = line.submit.snapshot;
     request.say = [&screen](const std::string& text) { screen.complain("autolaunch: " + text); };
     request.print = [&screen, &line](const std::string& text) {
         if (line.json)

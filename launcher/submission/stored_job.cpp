@@ -8,6 +8,7 @@
 #include <cctype>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -57,10 +58,8 @@ void StoredJob::record(const nlohmann::ordered_json& record) const {
 }
 
 void StoredJob::remove() const {
-    const OwnedFolder files = OwnedFolder::open(folder_);
-    for (const char* name : {kStoredSpec, kStoredScript, kStoredRecord})
-        files.remove(name);
-    remove_path(folder_);
+    std::error_code ignored;  // what stays is in nobody's way
+    std::filesystem::remove_all(folder_, ignored);
 }
 
 }  // namespace autolaunch::launcher

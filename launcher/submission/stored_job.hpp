@@ -12,7 +12,8 @@ namespace autolaunch::launcher {
 // reads, the script, and a record.
 
 inline constexpr char kStoredSpec[] = "spec.yaml", kStoredScript[] = "job.sh",
-                      kStoredRecord[] = "submission.json";
+                      kStoredRecord[] = "submission.json", kStoredDiff[] = "code.diff",
+                      kStoredCode[] = "code";
 
 /// RUNS/.submitted/NAME-DATE-TIME-XXXX: nobody else's. `runs` may be relative. Reads the clock.
 std::filesystem::path folder_of_submission(const std::string& runs, const std::string& job_name);

@@ -7,6 +7,7 @@
 #include "secrets/secrets.hpp"
 #include "stopping/save_times.hpp"
 #include "submission/batch_request.hpp"
+#include "submission/code_state.hpp"
 #include "submission/job_end.hpp"
 #include "submission/judge_cluster.hpp"
 #include "submission/slurm_queue.hpp"
@@ -31,7 +32,7 @@ namespace {
 using namespace std::chrono_literals;
 using Json = nlohmann::ordered_json;
 
-constexpr auto kClusterTime = 15s;
+constexpr auto kClusterTime = 15s, kGitTime = 15s, kCopyTime = 60s;
 constexpr auto kSubmitTime = 60s;  // sbatch tries again while slurmctld is busy
 
 std::string program_path() {
@@ -74,6 +75,9 @@ private:
     int show() const;
     void make_log_folders() const;
     bool ask_slurm();
+    void keep_code();
+    void look_at_code();
+    void use_snapshot();
     void hand_over();
     CommandAnswer ask_sbatch(std::vector<std::string> options, const std::string& what) const;
     Json record() const;
@@ -87,6 +91,11 @@ private:
     BatchRequest batch_;
     std::optional<std::chrono::milliseconds> save_;  // of the newest run
     std::string script_, stored_spec_;
+    Value stored_root_;
+    std::filesystem::path code_folder_;           // where ranks would start
+    std::vector<std::filesystem::path> no_code_;  // folders of what they write
+    std::optional<CodeState> code_;
+    std::optional<CodeCopy> copy_;
     std::vector<std::string> said_;
     std::string job_id_, cluster_;
     StartEstimate estimate_;
@@ -106,15 +115,53 @@ bool Submission::prepare() {
     if (!errors_.empty())
         return false;
     script_ = render_batch_script(batch_.script);
+    look_at_code();
     check_stored_spec();
-    StoredSpec stored = request_.read.stored;
+    stored_root_ = request_.read.stored.root;
     if (!spec_.slurm.requeue)  // or else what #SBATCH --requeue allows nobody does
-        set_in_spec(stored.root, "slurm_config", "requeue", "true", true);
+        set_in_spec(stored_root_, "slurm_config", "requeue", "true", true);
+    if (request_.snapshot)
+        use_snapshot();
     stored_spec_ = "# By autolaunch submit: " + absolute_path(spec_.spec_file).string() +
                    " as it was then. The job reads this file, at each start.\n" +
-                   to_yaml(stored.root);
+                   to_yaml(stored_root_);
     lint_script();
     return errors_.empty();
+}
+
+/// What git says of the folder where ranks start.
+void Submission::look_at_code() {
+    std::string why;
+    // git names folders without links in them.
+    const auto whole = [](const std::filesystem::path& path) {
+        std::error_code error;
+        const auto real = std::filesystem::weakly_canonical(absolute_path(path), error);
+        return error ? absolute_path(path).lexically_normal() : real;
+    };
+    code_folder_ = whole(spec_.trainer.workdir.empty() ? "." : spec_.trainer.workdir);
+    no_code_ = {whole(runs_of(request_.read))};
+    if (!spec_.checkpoint.checkpoint_dir.empty())
+        no_code_.push_back(whole(code_folder_ / spec_.checkpoint.checkpoint_dir));
+    code_ = read_code_state(code_folder_, no_code_, Deadline::after(kGitTime), why);
+    if (!why.empty())
+        said_.push_back("which code the job will run is not recorded: " + why);
+}
+
+/// Ranks start in the copy; what they save is to be where it would be without.
+void Submission::use_snapshot() {
+    const std::filesystem::path root = code_ ? std::filesystem::path(code_->root) : code_folder_;
+    const auto workdir =
+        (folder_ / kStoredCode / code_folder_.lexically_relative(root)).lexically_normal();
+    set_in_spec(stored_root_, "trainer", "workdir", workdir.string());
+    for (const char* key : {"checkpoint_dir", "restore_from"}) {
+        const Entry* entry = find_in_spec(stored_root_, "checkpoint", key);
+        if (entry == nullptr || !entry->value.is_scalar() || entry->value.text.empty() ||
+            std::string("/~$").find(entry->value.text[0]) != std::string::npos ||
+            entry->value.text.find("://") != std::string::npos)
+            continue;
+        set_in_spec(stored_root_, "checkpoint", key,
+                    (code_folder_ / entry->value.text).lexically_normal().string());
+    }
 }
 
 /// What was written reads as what was asked for, or nothing is submitted.
@@ -209,8 +256,14 @@ Json Submission::record() const {
                  {"spec_file", absolute_path(spec_.spec_file).string()},
                  {"overrides", request_.overrides},
                  {"folder", folder_.string()},
+                 {"runs", no_code_[0].string()},
                  {"version", request_.version},
                  {"notes", said_}};
+    json["code"] = code_ ? to_json(*code_) : Json();
+    if (copy_)
+        json["snapshot"] = {{"folder", (folder_ / kStoredCode).string()},
+                            {"files", copy_->files},
+                            {"bytes", copy_->bytes}};
     if (job_id_.empty())
         json["job_id"] = nullptr;
     if (!cluster_.empty())
@@ -241,10 +294,19 @@ bool Submission::ask_slurm() {
     return errors_.empty();
 }
 
+void Submission::keep_code() {
+    if (code_ && !write_diff(*code_, folder_ / kStoredDiff, Deadline::after(kGitTime)))
+        request_.say("what was not committed is not recorded: git diff gave nothing in time");
+    if (request_.snapshot)
+        copy_ = copy_code(code_folder_, code_, no_code_, folder_ / kStoredCode,
+                          Deadline::after(kCopyTime));
+}
+
 void Submission::hand_over() {
     const StoredJob stored(folder_, stored_spec_, script_);
     try {
         estimate_ = parse_estimate(ask_sbatch({"--test-only"}, "nothing was submitted").errors);
+        keep_code();
         stored.record(record());
         std::vector<std::string> options = {"--parsable"};
         if (request_.hold)
@@ -257,7 +319,7 @@ void Submission::hand_over() {
         for (const std::string& line : split(trim(answer.errors), '\n'))
             if (!line.empty())
                 request_.say(line);
-    } catch (const ExitError& error) {
+    } catch (const Error& error) {
         if (error.code() != ErrorCode::timeout)  // then it may be there
             stored.remove();
         throw;
@@ -289,7 +351,7 @@ void Submission::print_result(std::optional<int> exit_code) const {
 int Submission::run() {
     if (!prepare())
         return exit_code::kBadSpec;
-    said_ = batch_.notes;
+    said_.insert(said_.end(), batch_.notes.begin(), batch_.notes.end());
     for (const std::string& name : request_.read.stored.secret)
         said_.push_back(name + " holds a secret: the stored spec has ${" + name +
                         "}, and the job takes it from the environment that sbatch takes along; "

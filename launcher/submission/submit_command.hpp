@@ -13,7 +13,7 @@ struct SubmitRequest {
     std::vector<std::string> words;  ///< behind --: PROGRAM and its arguments
     std::vector<std::string> overrides;
     std::string version;  ///< of autolaunch
-    bool dry_run = false, hold = false, wait = false, json = false;
+    bool dry_run = false, hold = false, wait = false, json = false, snapshot = false;
     EnvironmentMap environment;
     std::function<void(const std::string& line)> say;    ///< to stderr
     std::function<void(const std::string& text)> print;  ///< to stdout, for programs

@@ -98,6 +98,33 @@ test_what_the_cluster_will_not_do_is_said_before() {
     login scancel "$(<out.log)"
     eventually "the end of all jobs" no_jobs
 }
+test_a_snapshot_is_what_starts_run() {
+    command -v git >/dev/null || fail "no git: scripts/install-deps.sh --tests"
+    export GIT_CONFIG_GLOBAL=$PWD/gitconfig
+    git config --global user.email t@example.org && git config --global user.name t && git init -q . || fail "git init"
+    echo 'echo "code one $PWD"' >work.sh && echo 'data' >data.bin && printf 'gitconfig\n*.log\n*.bin\n' >.gitignore
+    train 'sh work.sh; mkdir -p ckpt' 'output: "%x.log"' 'job_name: kept'
+    sed -i '/job_name: small/d' train.yaml
+    git add . && git commit -qm one && echo '# not committed' >>work.sh
+    sub -c train.yaml --snapshot --hold
+    expect "exit code: $(cat err.log)" 0 "$code"
+    local kept=$job folder
+    folder=$(echo runs/.submitted/kept-*)
+    sub -c train.yaml slurm_config.job_name=loose --hold
+    expect "exit code: $(cat err.log)" 0 "$code"
+    echo 'echo "code two"' >work.sh
+    login scontrol release "$kept" "$job"
+    eventually "the end of the job with a copy" job_ended "$kept"
+    eventually "the end of the job without" job_ended "$job"
+    contains "the code as it was" kept.log "code one $PWD/$folder/code"
+    grep -q 'is not what it was' kept.log && fail "a copy is said to have changed"
+    contains "the code as it is" loose.log "code two"
+    contains "what changed" loose.log "the code in $PWD is not what it was when the job was submitted (not committed now: work.sh)"
+    contains "the commit" "$folder/submission.json" "$(git rev-parse HEAD)"
+    contains "what was not committed" "$folder/code.diff" '+# not committed'
+    expect "mode of the diff" 600 "$(stat -c %a "$folder/code.diff")"
+    [ ! -e "$folder/code/data.bin" ] || fail "what git ignores was copied"
+}
 test_without_a_controller() {
     train /bin/true
     kill_on head STOP slurmctld
