@@ -13,16 +13,16 @@
 
 namespace autolaunch::launcher {
 
-namespace {
+namespace fs = std::filesystem;
 
-namespace files = std::filesystem;
+namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{512} << 20, kMostFiles = 50'000;
 constexpr std::size_t kLongestList = std::size_t{64} << 20;
 constexpr int kDeepest = 64;
 
-bool lies_in(const files::path& path, const std::vector<files::path>& folders) {
-    return std::any_of(folders.begin(), folders.end(), [&](const files::path& folder) {
+bool lies_in(const fs::path& path, const std::vector<fs::path>& folders) {
+    return std::any_of(folders.begin(), folders.end(), [&](const fs::path& folder) {
         const auto [end, rest] =
             std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
         return end == folder.end();
@@ -30,7 +30,7 @@ bool lies_in(const files::path& path, const std::vector<files::path>& folders) {
 }
 
 /// Below the repository's root. git writes the list, which may be long, into a file.
-std::vector<std::string> files_of_git(const CodeState& state, const files::path& list,
+std::vector<std::string> files_of_git(const CodeState& state, const fs::path& list,
                                       const Deadline& deadline) {
     const CommandAnswer answer = ask_command(
         {"sh", "-c",
@@ -49,41 +49,40 @@ std::vector<std::string> files_of_git(const CodeState& state, const files::path&
     return names;
 }
 
-void list_below(const files::path& root, const files::path& below,
-                const std::vector<files::path>& without, int depth,
-                std::vector<std::string>& names) {
+void list_below(const fs::path& root, const fs::path& below, const std::vector<fs::path>& without,
+                int depth, std::vector<std::string>& names) {
     if (depth > kDeepest || names.size() > kMostFiles)
         return;
-    for (const files::path& path : list_folder(root / below)) {
+    for (const fs::path& path : list_folder(root / below)) {
         const std::string name = path.filename();
         std::error_code ignored;
         if (name.starts_with('.') || name == "__pycache__" || lies_in(path, without))
             continue;
-        if (files::is_directory(files::symlink_status(path, ignored)))
+        if (fs::symlink_status(path, ignored).type() == fs::file_type::directory)
             list_below(root, below / name, without, depth + 1, names);
         else
             names.push_back(below / name);
     }
 }
 
-[[noreturn]] void too_much(const files::path& folder) {
+[[noreturn]] void too_much(const fs::path& folder) {
     throw ExitError(exit_code::kUnavailable, ErrorCode::unsupported,
                     "--snapshot: " + folder.string() +
                         " has more than 512 MiB or 50,000 files: that is not code alone",
                     "name data and outputs in .gitignore, or submit without --snapshot");
 }
 
-void copy_one(const files::path& from, const files::path& to, CodeCopy& copy) {
+void copy_one(const fs::path& from, const fs::path& to, CodeCopy& copy) {
     std::error_code error;
-    const auto status = files::symlink_status(from, error);
-    if (status.type() == files::file_type::not_found)
+    const fs::file_type type = fs::symlink_status(from, error).type();
+    if (type == fs::file_type::not_found)
         return;  // tracked, and deleted
     make_folders(to.parent_path());
-    if (files::is_symlink(status)) {
-        files::copy_symlink(from, to, error);
-    } else if (files::is_regular_file(status)) {
+    if (type == fs::file_type::symlink) {
+        fs::copy_symlink(from, to, error);
+    } else if (type == fs::file_type::regular) {
         copy.bytes += file_bytes(from);
-        files::copy_file(from, to, error);
+        fs::copy_file(from, to, error);
     } else {
         return;  // a submodule, whose files git lists for itself alone; a socket
     }
@@ -94,10 +93,10 @@ void copy_one(const files::path& from, const files::path& to, CodeCopy& copy) {
 
 }  // namespace
 
-CodeCopy copy_code(const files::path& folder, const std::optional<CodeState>& state,
-                   const std::vector<files::path>& without, const files::path& to,
+CodeCopy copy_code(const fs::path& folder, const std::optional<CodeState>& state,
+                   const std::vector<fs::path>& without, const fs::path& to,
                    const Deadline& deadline) {
-    const files::path root = state ? files::path(state->root) : folder;
+    const fs::path root = state ? fs::path(state->root) : folder;
     std::vector<std::string> names;
     make_folders(to);
     if (state)
