@@ -32,33 +32,64 @@ std::string without_references(std::string_view text) {
 
 bool looks_secret(const std::string& text) { return mask_secrets(text) != text; }
 
-/// `by_name`: a key above it says that it is a secret.
-bool holds_secret_value(const Value& value, bool by_name) {
-    const std::string written = without_references(value.text);
-    return looks_secret(written) || (by_name && !secret_values({{"SECRET", written}}).empty());
+enum class Name {
+    plain,
+    above,
+    own
+};  ///< which key says that it is a secret: one above it, its own
+
+/// What stands where a secret would: true, 0, none, the path of a file.
+bool is_no_secret(const std::string& text) {
+    const Scalar found = resolve_scalar(text);
+    return !std::holds_alternative<ScalarText>(found) || text == "none" || text == "None" ||
+           text.starts_with('/') || text.starts_with("~/");
 }
 
-void refuse_below(const Value& value, const std::string& key, bool by_name,
-                  std::vector<SpecError>& errors) {
-    if (value.is_scalar() && holds_secret_value(value, by_name))
-        errors.push_back(
-            error_at(value.at, key,
-                     "holds a secret: autolaunch submit stores the spec beside the job, and no "
-                     "secret in it; say under `secrets` where it comes from (docs/secrets.md), or "
-                     "write ${VAR}, which the job replaces"));
-    std::vector<std::string> words;
-    for (const Value& item : value.items)
-        words.push_back(item.is_scalar() ? item.text : std::string());
-    const std::vector<std::string> masked = mask_arguments(words);
-    for (std::size_t i = 0; i < value.items.size(); ++i) {
-        const bool as_argument = masked[i] != words[i];
-        refuse_below(value.items[i], key + '[' + std::to_string(i) + ']', by_name || as_argument,
-                     errors);
-    }
-    for (const Entry& entry : value.entries)
-        refuse_below(entry.value, key.empty() ? entry.key : key + '.' + entry.key,
-                     by_name || names_secret(entry.key), errors);
+bool holds_secret_value(const Value& value, Name name) {
+    const std::string written = without_references(value.text);
+    if (looks_secret(written))
+        return true;
+    if (name == Name::own)
+        return !is_no_secret(written);
+    return name == Name::above && !secret_values({{"SECRET", written}}).empty();
 }
+
+/// Finds the values of secrets below a section.
+class SecretSearch {
+public:
+    /// `inherits`: whether all below a secret's name is one. `authorization` of the administrator's
+    /// sections is no header with a token in it.
+    SecretSearch(bool inherits, std::vector<SpecError>& errors)
+        : inherits_(inherits), errors_(errors) {}
+
+    void look(const Value& value, const std::string& key, Name name) {
+        if (value.is_scalar() && holds_secret_value(value, name))
+            errors_.push_back(
+                error_at(value.at, key,
+                         "holds a secret: autolaunch submit stores the spec beside the job, and no "
+                         "secret in it; say under `secrets` where it comes from "
+                         "(docs/secrets.md), or write ${VAR}, which the job replaces"));
+        const Name below = name == Name::plain || !inherits_ ? Name::plain : Name::above;
+        look_at_list(value, key, below);
+        for (const Entry& entry : value.entries)
+            look(entry.value, key + '.' + entry.key, names_secret(entry.key) ? Name::own : below);
+    }
+
+private:
+    /// A list may be a command, in which --token stands before one.
+    void look_at_list(const Value& value, const std::string& key, Name below) {
+        std::vector<std::string> words;
+        for (const Value& item : value.items)
+            words.push_back(item.is_scalar() ? item.text : std::string());
+        const std::vector<std::string> masked = mask_arguments(words);
+        for (std::size_t i = 0; i < value.items.size(); ++i)
+            look(value.items[i], key + '[' + std::to_string(i) + ']',
+                 masked[i] != words[i] ? Name::above : below);
+    }
+
+    bool inherits_;
+    std::vector<SpecError>& errors_;
+};
 
 Entry& entry_of(Value& parent, std::string_view key) {
     if (parent.is_null())
@@ -100,12 +131,14 @@ void unquote_replaced(Value& value) {
 void refuse_stored_secrets(const Value& root, std::vector<SpecError>& errors) {
     for (const Entry& section : root.entries) {
         const Section* known = find_section(section.key);
+        const bool of_site = known != nullptr && (known->of_site || section.key == "monitoring");
+        SecretSearch search(!of_site, errors);
         if (known == nullptr || !known->of_secrets) {
-            refuse_below(section.value, section.key, false, errors);
+            search.look(section.value, section.key, Name::plain);
             continue;
         }
-        for (const Entry& secret : section.value.entries)  // by their names alone
-            refuse_below(secret.value, section.key + '.' + secret.key, false, errors);
+        for (const Entry& secret : section.value.entries)  // where they come from, by their names
+            search.look(secret.value, section.key + '.' + secret.key, Name::plain);
     }
 }
 

@@ -488,6 +488,16 @@ TEST_CASE("no secret's value comes into the stored spec") {
         refusal("trainer: {command: [a]}\n", {"trainer.env.DB_PASSWORD=" + value});
     CHECK(contains(by_override, "holds a secret"));
     CHECK_FALSE(contains(by_override, value));
+    CHECK(contains(refusal("trainer: {command: [a], env: {DB_PASSWORD: hunter}}\n"),
+                   "holds a secret"));
+    CHECK(refusal("trainer: {command: [a], env: {DB_PASSWORD: ''}}\n").empty());
+    CHECK(contains(refusal("trainer: {command: [a], config: {passwords: {db: " + value + "}}}\n"),
+                   "trainer.config.passwords.db: holds a secret"));
+    CHECK(
+        refusal(
+            "trainer: {command: [a]}\nsecurity: {authorization: {rbac_enabled: true, user_groups: "
+            "[{name: ml_engineers_2026}]}}\n")
+            .empty());
     CHECK(refusal("trainer: {command: [a], config: {use_auth_token: true, pad_token: \"<pad>\"}}\n")
               .empty());
     CHECK(refusal("trainer: {command: [a]}\nsecrets: {HF_TOKEN: {file: ~/.hf_token_of_amy_2026}}\n")
