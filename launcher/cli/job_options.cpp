@@ -391,6 +391,13 @@ JobRequest job_request(const CommandLine& line,
         request.stored = std::move(read.stored);
         if (!request.errors.empty())
             return request;
+        if (!request.spec.pipeline.empty()) {
+            if (line.command != Command::submit)
+                request.errors.push_back(
+                    {line.spec_file, 0, 0, "pipeline",
+                     "is of several jobs: autolaunch submit -c " + line.spec_file});
+            return request;
+        }
         request.spec.name = request.spec.slurm.job_name;
     }
     request.notes.insert(request.notes.begin(), line.notes.begin(), line.notes.end());

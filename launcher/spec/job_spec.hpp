@@ -126,6 +126,22 @@ struct SlurmSpec {  // what `autolaunch submit` asks for; a job that runs inside
     std::string venv, conda;
 };
 
+/// What a stage of a pipeline waits for: the end of another one.
+struct StageAfter {
+    std::string stage;
+    std::string how;  ///< ok, any, notok, corr: Slurm's afterok and so on
+
+    bool operator==(const StageAfter&) const = default;
+};
+/// One job of several that `autolaunch submit` hands over together.
+struct StageSpec {
+    std::string name;
+    std::string spec;  ///< its file, as written
+    std::vector<StageAfter> after;
+
+    bool operator==(const StageSpec&) const = default;
+};
+
 struct CheckpointSpec {
     bool enabled = false;
     std::string checkpoint_dir;
@@ -245,6 +261,7 @@ struct JobSpec {
     MonitoringSpec monitoring;
     RestartSpec restart;
     LoggingSpec logging;
+    std::vector<StageSpec> pipeline;  ///< each behind those that it comes after; else no job of it
     std::vector<SecretSpec> given_secrets;  ///< section `secrets`: where they come from, no values
 
     // From the command line alone.

@@ -19,6 +19,17 @@ Section section_of_site(std::string_view name) {
     return {.name = name, .description = kAsSite, .of_site = true};
 }
 
+Section pipeline_section() {
+    return {.name = "pipeline",
+            .description =
+                "Several jobs that autolaunch submit hands to Slurm together, a stage each: a list "
+                "of {name: train, spec: train.yaml, after: ok}. `after` says how the stage before "
+                "must have ended: ok, any, notok, or corr (of arrays the element of the same "
+                "number); {prepare: ok, fetch: any} names others. `spec` is relative to this file, "
+                "which has no other section.",
+            .of_pipeline = true};
+}
+
 Section secrets_section() {
     return {.name = "secrets",
             .description =
@@ -557,6 +568,7 @@ std::vector<Section> make_sections() {
             restart_section(),
             logging_section(),
             secrets_section(),
+            pipeline_section(),
             section_of_site("vault"),
             section_of_site("security"),
             section_of_site("authentication"),

@@ -330,7 +330,10 @@ void Builder::add_files() {
                  "the file's name");
         add_text(name, name, value);
     }
-    add_default("chdir", place_.folder, "output");
+    if (const std::string why = why_no_directive(place_.folder); !why.empty())
+        request_.errors.push_back({"the working directory", 0, 0, "", place_.folder + " " + why});
+    else
+        add_default("chdir", place_.folder, "output");
 }
 
 void Builder::add_extra(const SlurmOption& option) {

@@ -25,4 +25,16 @@ struct SubmitRequest {
 /// exit code; throws Error. Blocks 2 min at most; with `wait` as long as the job lasts.
 int submit_to_slurm(const SubmitRequest& request, std::vector<SpecError>& errors);
 
+/// One of several jobs that are handed over together.
+struct StageRequest {
+    std::string name;
+    std::vector<StageAfter> after;  ///< stages that stand before this one
+    SubmitRequest job;
+};
+/// The same of a pipeline: all are looked at before the first is submitted, and each waits for
+/// those that it comes after (--dependency). On stdout the numbers, a line each. A job whose
+/// dependency can no longer come true is cancelled. Where Slurm refuses one, those before it are
+/// there, and are named.
+int submit_pipeline(const std::vector<StageRequest>& stages, std::vector<SpecError>& errors);
+
 }  // namespace autolaunch::launcher

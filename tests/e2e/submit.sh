@@ -39,4 +39,10 @@ says 64 'there is no program to run' "$AUTOLAUNCH" submit -c <(grep -v command t
 says 69 'autolaunch submit --dry-run shows the script without it' "$AUTOLAUNCH" submit -c train.yaml
 says 69 'scontrol cannot be started: is this a login node' env PATH=/nowhere "$AUTOLAUNCH" submit -c train.yaml
 says 0 'slurm_config.modules, venv, conda and setup are the batch script' env SLURM_JOB_ID= "$AUTOLAUNCH" -c train.yaml trainer.command=/bin/true
+printf '%s\n' 'pipeline: [{name: a, spec: train.yaml}, {name: b, spec: train.yaml, after: any}]' >all.yaml
+"$AUTOLAUNCH" submit -c all.yaml --dry-run >all.sh 2>err.log || failed "exit code $?: $(cat err.log)"
+grep -qx '# ---- stage b --dependency=afterany:a' all.sh && [ "$(grep -c '^exec srun' all.sh)" = 2 ] || failed "$(cat all.sh)"
+says 65 'all.yaml: pipeline: is of several jobs: autolaunch submit -c all.yaml' "$AUTOLAUNCH" -c all.yaml
+(cat all.yaml; echo 'restart: {}') >both.yaml
+says 65 'both.yaml:2:1: restart: stands beside pipeline' "$AUTOLAUNCH" submit -c both.yaml --dry-run
 count_failures

@@ -316,6 +316,14 @@ TEST_CASE("what no #SBATCH line can hold is refused at its place") {
                    "override slurm_config.qos="));
 }
 
+TEST_CASE("a working directory that no #SBATCH line can hold is refused") {
+    BatchPlace here = place();
+    here.folder = "/home/o'brien";
+    const auto request = batch_request(load_for_later("trainer: {command: [a]}\n"), here);
+    CHECK(contains(join(lines_of(request.errors), "\n"),
+                   "the working directory: /home/o'brien holds '"));
+}
+
 TEST_CASE("what only the job knows is not guessed") {
     const std::string spec =
         "trainer: {command: [a]}\nresource_management: {nodes: \"${SLURM_NNODES}\"}\n";
@@ -722,4 +730,44 @@ TEST_CASE("the end of a job is told from Slurm's records of it") {
                          "nodes node[1-2] in "
                          "partition main\n")
               .nodes == "node[1-2]");
+}
+
+TEST_CASE("a pipeline's stages stand behind those that they come after") {
+    const auto names = [](const std::string& text) {
+        const SpecResult read = load_for_later(text);
+        REQUIRE(join(lines_of(read.errors), "\n") == "");
+        std::string order;
+        for (const StageSpec& stage : read.spec.pipeline) {
+            order += stage.name;
+            for (const StageAfter& after : stage.after)
+                order += "<" + after.how + ":" + after.stage;
+            order += ' ';
+        }
+        return order;
+    };
+    CHECK(names("pipeline: [{name: a, spec: a.yaml}, {name: b, spec: b.yaml, after: ok}, {name: c, "
+                "spec: c.yaml}]\n") == "a b<ok:a c ");
+    CHECK(names("pipeline: [{name: z, spec: z.yaml, after: {y: any, x: notok}}, {name: y, spec: "
+                "y.yaml, after: {x: corr}}, "
+                "{name: x, spec: x.yaml}]\n") == "x y<corr:x z<any:y<notok:x ");
+    const auto wrong = [](const std::string& text) {
+        return first_error("pipeline: " + text + "\n");
+    };
+    CHECK(
+        contains(wrong("[{name: a, spec: a, after: {b: ok}}, {name: b, spec: b, after: {a: ok}}]"),
+                 "t.yaml:1:11: pipeline: goes round in a circle: each of a, b comes after"));
+    CHECK(contains(wrong("[{name: a, spec: a, after: {a: ok}}]"), "goes round in a circle"));
+    CHECK(contains(wrong("[{name: a, spec: a, after: ok}]"),
+                   "pipeline[0].after: is about the stage before this one"));
+    CHECK(contains(wrong("[{name: a, spec: a}, {name: b, spec: b, after: okay}]"),
+                   "expected ok, any, notok or corr"));
+    CHECK(contains(wrong("[{name: train, spec: a}, {name: b, spec: b, after: {trian: ok}}]"),
+                   "no stage is called \"trian\"; did you mean train?"));
+    CHECK(contains(wrong("[{name: a, spec: a}, {name: a, spec: b}]"), "is another stage's name"));
+    CHECK(contains(wrong("[{name: \"a b\", spec: a}]"), "expected a name of letters"));
+    CHECK(contains(wrong("[{name: a}]"), "expected a spec's file"));
+    CHECK(contains(wrong("[{name: a, spec: a, before: b}]"), "pipeline[0].before: unknown key"));
+    CHECK(contains(wrong("{a: b}"), "expected a list of 1 to 200 stages"));
+    CHECK(contains(wrong("[]"), "expected a list of 1 to 200 stages"));
+    CHECK(contains(wrong("[a]"), "expected a mapping with name, spec and after"));
 }

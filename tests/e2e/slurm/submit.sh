@@ -125,6 +125,32 @@ test_a_snapshot_is_what_starts_run() {
     expect "mode of the diff" 600 "$(stat -c %a "$folder/code.diff")"
     [ ! -e "$folder/code/data.bin" ] || fail "what git ignores was copied"
 }
+test_a_pipeline_goes_on_as_its_stages_end() {
+    local stage jobs
+    for stage in prepare fit eval clean; do
+        train "echo $stage" 'output: "%x.log"'
+        sed "s/name: small/name: $stage/" train.yaml >"$stage.yaml"
+    done
+    sed -i 's/echo fit/exit 3/' fit.yaml
+    printf '%s\n' 'pipeline:' '  - {name: prepare, spec: prepare.yaml}' '  - {name: fit, spec: fit.yaml, after: ok}' \
+        '  - {name: eval, spec: eval.yaml, after: ok}' '  - {name: clean, spec: clean.yaml, after: {fit: notok}}' >all.yaml
+    sub -c all.yaml
+    expect "exit code: $(cat err.log)" 0 "$code"
+    read -ra jobs <<<"$(tr '\n' ' ' <out.log)"
+    expect "jobs" 4 "${#jobs[@]}"
+    contains "what waits for what" err.log "job ${jobs[1]} (fit) waits for afterok:${jobs[0]}"
+    eventually "the end of the last stage" job_ended "${jobs[3]}"
+    eventually "the end of the stage that cannot start" job_ended "${jobs[2]}"
+    expect "the stage after one that failed" CANCELLED "$(job_field "${jobs[2]}" JobState)"
+    expect "the stage for that case" COMPLETED "$(job_field "${jobs[3]}" JobState)"
+    [ -s prepare.log ] && [ ! -e eval.log ] || fail "$(ls)"
+    # A mistake in any of them, and none is submitted.
+    echo '  nowhere: 1' >>eval.yaml
+    sub -c all.yaml
+    expect "exit code of a mistake in a stage" 65 "$code"
+    contains "its place" err.log "eval.yaml:8:3: slurm_config.nowhere: unknown key"
+    no_jobs || fail "$(login squeue)"
+}
 test_without_a_controller() {
     train /bin/true
     kill_on head STOP slurmctld
