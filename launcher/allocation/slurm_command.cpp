@@ -36,12 +36,13 @@ UnderWay& all_under_way() {
 // blocked, for Slurm sends them to all processes of a step, and the command is to say why.
 class SpawnSettings {
 public:
-    SpawnSettings(int output, SlurmCommand::Errors errors) {
+    /// `errors`: where stderr goes; -1: nowhere.
+    SpawnSettings(int output, int errors) {
         ::posix_spawn_file_actions_init(&actions_);
         ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-        if (errors == SlurmCommand::Errors::take)
-            ::posix_spawn_file_actions_adddup2(&actions_, output, STDERR_FILENO);
+        if (errors >= 0)
+            ::posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
         else
             ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
         ::posix_spawnattr_init(&attributes_);
@@ -77,7 +78,16 @@ SlurmCommand::SlurmCommand(std::vector<std::string> argv, Errors errors) {
         return;
     UniqueFd read_end(ends[0]);
     const UniqueFd write_end(ends[1]);
-    const SpawnSettings settings(write_end.get(), errors);
+    UniqueFd errors_end;
+    if (errors == Errors::apart) {
+        errors_apart_ = true;
+        if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+            return;
+        errors_fd_.reset(ends[0]);
+        errors_end.reset(ends[1]);
+    }
+    const int errors_to = errors == Errors::take ? write_end.get() : errors_end.get();
+    const SpawnSettings settings(write_end.get(), errors_to);
     std::vector<char*> arguments;
     for (std::string& argument : argv)
         arguments.push_back(argument.data());
@@ -110,19 +120,42 @@ void SlurmCommand::end() noexcept {
     answer_fd_.reset();
     if (!process_)
         return;
-    ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
     pollfd ended{process_.get(), POLLIN, 0};
+    if (said_all_ && errors_apart_)  // its code is wanted, which SIGKILL would take away
+        while (::poll(&ended, 1, kEndTime_ms) < 0 && errno == EINTR) {
+        }
+    ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
     while (::poll(&ended, 1, kEndTime_ms) < 0 && errno == EINTR) {
     }
-    siginfo_t ignored{};  // nothing to reap where whoever reaps orphans was faster
-    ::waitid(P_PIDFD, static_cast<id_t>(process_.get()), &ignored, WEXITED | WNOHANG);
+    siginfo_t how{};  // nothing to reap where whoever reaps orphans was faster
+    ::waitid(P_PIDFD, static_cast<id_t>(process_.get()), &how, WEXITED | WNOHANG);
+    if (how.si_code == CLD_EXITED)
+        exit_code_ = how.si_status;
     process_.reset();
+    take_errors();
+    errors_fd_.reset();
     const std::scoped_lock lock(all_under_way().mutex);
     std::erase(all_under_way().pids, pid_);
 }
 
+void SlurmCommand::take_errors() noexcept {
+    std::array<char, 4096> buffer;
+    while (errors_fd_) {
+        const ssize_t got = ::read(errors_fd_.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return;
+        if (got == 0)
+            errors_fd_.reset();
+        else if (errors_.size() + static_cast<std::size_t>(got) <= kLongestAnswer)
+            errors_.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+}
+
 bool SlurmCommand::advance() {
     std::array<char, 4096> buffer;
+    take_errors();
     while (answer_fd_) {
         const ssize_t got = ::read(answer_fd_.get(), buffer.data(), buffer.size());
         if (got < 0 && errno == EINTR)
@@ -135,6 +168,7 @@ bool SlurmCommand::advance() {
         }
         if (got != 0)
             answer_.clear();  // an error, or no end
+        said_all_ = got == 0;
         end();
     }
     return true;
@@ -142,8 +176,10 @@ bool SlurmCommand::advance() {
 
 std::string SlurmCommand::wait(const Deadline& deadline) {
     while (!advance()) {
-        pollfd ready{answer_fd_.get(), POLLIN, 0};
-        if (::poll(&ready, 1, deadline.poll_timeout_ms()) == 0) {
+        // A descriptor below 0 is passed over.
+        std::array<pollfd, 2> ready{
+            {{answer_fd_.get(), POLLIN, 0}, {errors_fd_ ? errors_fd_.get() : -1, POLLIN, 0}}};
+        if (::poll(ready.data(), ready.size(), deadline.poll_timeout_ms()) == 0) {
             answer_.clear();
             end();
         }

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ namespace autolaunch::launcher {
 /// that hangs in the kernel.
 class SlurmCommand {
 public:
-    enum class Errors { ignore, take };  ///< what it prints to stderr
+    /// What it prints to stderr. take: it is part of the answer. apart: errors() has it, and
+    /// exit_code() its code.
+    enum class Errors { ignore, take, apart };
 
     /// argv[0] is looked for in PATH. Where it cannot be started, it is over at once.
     explicit SlurmCommand(std::vector<std::string> argv, Errors errors = Errors::ignore);
@@ -43,14 +46,24 @@ public:
     std::string answer() const;
     /// The whole lines of what it has printed so far.
     std::string so_far() const;
+    /// With Errors::apart, once it is over.
+    const std::string& errors() const { return errors_; }
+    /// The same. Nothing: it did not start, or did not end by itself.
+    std::optional<int> exit_code() const { return exit_code_; }
 
 private:
     void end() noexcept;
+    void take_errors() noexcept;
 
     UniqueFd process_;  // a pidfd
     pid_t pid_ = -1;
     UniqueFd answer_fd_;
     std::string answer_;
+    UniqueFd errors_fd_;
+    std::string errors_;
+    bool errors_apart_ = false;
+    bool said_all_ = false;  // it has closed its stdout
+    std::optional<int> exit_code_;
 };
 
 }  // namespace autolaunch::launcher

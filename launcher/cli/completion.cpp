@@ -11,9 +11,10 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 15> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 16> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
+    {"submit", Command::submit},
     {"validate", Command::validate},
     {"schema", Command::schema},
     {"topo", Command::topo},

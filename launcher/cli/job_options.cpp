@@ -376,14 +376,28 @@ JobRequest job_request(const CommandLine& line,
     JobRequest request;
     apply_options(line.defaults, request.spec, request.notes);
     if (!line.spec_file.empty()) {
-        SpecResult read =
-            load_spec({line.spec_file, line.overrides, environment, request.spec, line.secrets});
+        SpecResult read = load_spec({line.spec_file,
+                                     line.overrides,
+                                     environment,
+                                     request.spec,
+                                     line.secrets,
+                                     {},
+                                     line.command == Command::submit});
         request.spec = std::move(read.spec);
         request.errors = std::move(read.errors);
         request.site = std::move(read.site);
         request.checkpoint = std::move(read.checkpoint);
+        request.root = std::move(read.root);
+        request.stored = std::move(read.stored);
         if (!request.errors.empty())
             return request;
+        if (!request.spec.pipeline.empty()) {
+            if (line.command != Command::submit)
+                request.errors.push_back(
+                    {line.spec_file, 0, 0, "pipeline",
+                     "is of several jobs: autolaunch submit -c " + line.spec_file});
+            return request;
+        }
         request.spec.name = request.spec.slurm.job_name;
     }
     request.notes.insert(request.notes.begin(), line.notes.begin(), line.notes.end());

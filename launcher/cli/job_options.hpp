@@ -2,6 +2,7 @@
 #include "cli/options.hpp"
 #include "spec/job_spec.hpp"
 #include "spec/spec_error.hpp"
+#include "spec/stored_spec.hpp"
 #include "spec/value.hpp"
 
 #include <map>
@@ -27,8 +28,10 @@ struct JobRequest {
     JobSpec spec;
     std::vector<SpecError> errors;  ///< of the spec; `spec` is whole only without them
     std::vector<std::string> notes;
-    Value site = {};        ///< SpecResult::site
-    Value checkpoint = {};  ///< SpecResult::checkpoint
+    Value site = {};         ///< SpecResult::site
+    Value checkpoint = {};   ///< SpecResult::checkpoint
+    Value root = {};         ///< SpecResult::root
+    StoredSpec stored = {};  ///< SpecResult::stored, for submit
 };
 /// Everything together: PET_* below the spec, the spec below the command line. Reads the spec's
 /// files.

@@ -42,7 +42,8 @@ constexpr std::array<IdleOption, 5> kIdleFlags = {{
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
+    "       autolaunch "
+    "{run|plan|submit|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
     "policy|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
@@ -69,6 +70,21 @@ Words words_of(Command command) {
                     "  autolaunch plan -c train.yaml                    here and now\n"
                     "  autolaunch plan --topology dgx.xml --nodes 4     on four machines like the "
                     "saved one"};
+        case Command::submit:
+            return {
+                "Submits a job to Slurm: slurm_config of the spec becomes a batch script, and "
+                "the spec is stored as it\nis now, so that the job goes by it whenever it "
+                "starts. docs/guides/submit.md.",
+                "autolaunch submit -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]",
+                "Prints the job's number on stdout, all else on stderr. Exits with 0; 65 where "
+                "the spec is wrong; 69\nwhere Slurm refuses the job, in its own words, or does "
+                "not answer; 77 where the administrator's file\nforbids it; with --wait with "
+                "the job's own code.\n\n"
+                "Examples:\n"
+                "  autolaunch submit -c train.yaml --dry-run            the script, for "
+                "reading\n"
+                "  autolaunch submit -c train.yaml slurm_config.nodes=8\n"
+                "  job=$(autolaunch submit -c train.yaml)"};
         case Command::validate:
             return {
                 "Checks a spec. Lists every error with file:line:column; exits with 0 when there "
@@ -306,6 +322,8 @@ void OptionParser::declare_all() {
         add_audit_options();
     if (command_ == Command::login)
         add_login_options();
+    if (command_ == Command::submit)
+        add_submit_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -673,6 +691,22 @@ void OptionParser::add_login_options() {
         .group("General");
 }
 
+void OptionParser::add_submit_options() {
+    option("--to", submit_.to, "Whom to submit to: slurm, which it is anyway")
+        .type_name("WHERE")
+        .group("General");
+    flag("--dry-run", dry_run_, "Print the batch script; submit nothing, ask nobody")
+        .group("General");
+    flag("--snapshot", submit_.snapshot,
+         "Copy the code, as git lists it, beside the job: every start of it runs the copy")
+        .group("General");
+    flag("--hold", submit_.hold, "It waits until scontrol release JOB").group("General");
+    flag("--wait", submit_.wait, "Wait until the job is over, and exit with its code")
+        .group("General");
+    flag("--json", json_, "One object in place of the number (docs/json-output.md)")
+        .group("General");
+}
+
 void OptionParser::add_clean_options() {
     flag("--json", json_, "What was found and ended as JSON").group("General");
     option("--job", job_id_, "Of this job alone: its id, as at its start")
@@ -782,6 +816,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.policy = policy_;
     into.audit = audit_;
     into.login = login_;
+    into.submit = submit_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
     if (!only_.empty())

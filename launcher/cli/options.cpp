@@ -20,7 +20,8 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
-        {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login}};
+        {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
+        {"submit", Command::submit}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -177,6 +178,16 @@ void check_lint(const CommandLine& line) {
                          "autolaunch lint job.sh train.yaml");
     if (line.markdown && !line.rules)
         throw UsageError("--markdown goes with --rules");
+}
+
+void check_submit(const CommandLine& line) {
+    if (line.spec_file.empty())
+        throw UsageError("submit needs a spec: what to ask for is its slurm_config",
+                         "autolaunch submit -c train.yaml");
+    if (line.submit.to != "slurm")
+        throw UsageError("--to " + line.submit.to + ": this version submits to slurm alone");
+    if (line.dry_run && (line.submit.wait || line.submit.hold))
+        throw UsageError("--dry-run submits nothing: --wait and --hold do not go with it");
 }
 
 struct CheckpointWord {
@@ -452,7 +463,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         line.command == Command::login)
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
-    const bool of_a_job = line.command == Command::run || line.command == Command::plan;
+    const bool of_a_job = line.command == Command::run || line.command == Command::plan ||
+                          line.command == Command::submit;
     // Behind a program's name all is the program's.
     SplitArguments split = of_a_job ? split_arguments(rest, parser.shapes(), foreign_options())
                                     : split_mixed(line.command, std::move(rest), parser);
@@ -482,7 +494,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     } else {
         check_config(line);
         check_program(line, split.separated);
-        if (!split.separated)
+        if (line.command == Command::submit)
+            check_submit(line);
+        else if (!split.separated)
             take_more_programs(line, parser);
         line.separated = split.separated;
         line.defaults = options_from_environment(environment);

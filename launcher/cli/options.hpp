@@ -35,9 +35,16 @@ struct ProgramLine {
     std::vector<std::string> program;
 };
 
+/// Of `autolaunch submit`.
+struct SubmitOptions {
+    std::string to = "slurm";
+    bool hold = false, wait = false, snapshot = false;
+};
+
 enum class Command {
     run,
     plan,
+    submit,
     validate,
     schema,
     topo,
@@ -76,6 +83,7 @@ struct CommandLine {
     PolicyRequest policy;
     AuditRequest audit;
     oidc::LoginRequest login;
+    SubmitOptions submit;
     bool svg = false;         ///< topo --svg
     bool markdown = false;    ///< schema --markdown, lint --rules --markdown
     bool rules = false;       ///< lint --rules
@@ -86,7 +94,7 @@ struct CommandLine {
     std::string html_file;    ///< report --html
     std::string job;          ///< clean --job, drain --job
     std::string secret_file;  ///< drain, attach --secret-file
-    bool dry_run = false;     ///< clean --dry-run
+    bool dry_run = false;     ///< clean --dry-run, submit --dry-run
     bool drain = false;       ///< run --drain, clean --drain
     bool take_back = false;   ///< drain --take-back
 };

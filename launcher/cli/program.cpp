@@ -15,6 +15,7 @@
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
 #include "cli/site_gate.hpp"
+#include "cli/submit.hpp"
 #include "cli/version_text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -38,6 +39,7 @@
 #include "site/site_vault.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
+#include "submission/code_state.hpp"
 #include "topology/load_capture.hpp"
 #include "topology/read_topology.hpp"
 #include "topology_view/topology_json.hpp"
@@ -306,10 +308,27 @@ int log_in(const CommandLine& line, const Screen& screen) {
     }
 }
 
+/// What a job that was submitted, or was not, has to know of that at its start.
+void tell_of_submission(const JobSpec& spec, const Place& place) {
+    const SlurmSpec& slurm = spec.slurm;
+    const bool prepares = !slurm.modules.empty() || !slurm.setup.empty() || !slurm.venv.empty() ||
+                          !slurm.conda.empty();
+    if (others_tell(place.environment))
+        return;
+    if (prepares && !was_submitted(spec.spec_file))
+        complain(
+            "slurm_config.modules, venv, conda and setup are the batch script's of autolaunch "
+            "submit: here they do nothing",
+            place.screen);
+    if (const std::string changed = changed_code(spec.spec_file); !changed.empty())
+        complain(changed, place.screen);
+}
+
 int start_job(const CommandLine& line, const JobSite& site, const JobRequest& request,
               const std::shared_ptr<SiteRecord>& record, const Place& place) {
     if (const std::string keys = record ? not_acted_on(*record) : ""; !keys.empty())
         complain_once(keys, place);
+    tell_of_submission(request.spec, place);
     AuditTrail trail = audit_trail(site.settings(), place);
     audit_submission(trail, request.spec, build_info::kVersion);
     const StartGate gate = gate_of(
@@ -402,6 +421,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return attach_to_job(
                 {line.program.empty() ? kNewestRun : line.program.front(), line.secret_file},
                 environment);
+        case Command::submit:
+            return submit_job(line, environment, screen);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, place);

@@ -110,7 +110,7 @@ struct NcclSpec {
     std::map<std::string, std::string> env;  ///< NCCL_* as the user wants them
 };
 
-struct SlurmSpec {  // what a submission would ask for; a job that runs inside an allocation only
+struct SlurmSpec {  // what `autolaunch submit` asks for; a job that runs inside an allocation only
                     // checks it
     std::string job_name, partition, time_limit, account, qos, constraint, gres, reservation,
         nodelist, exclude;
@@ -118,7 +118,28 @@ struct SlurmSpec {  // what a submission would ask for; a job that runs inside a
     std::optional<int> nodes, ntasks_per_node, cpus_per_task, gpus_per_node;
     std::string mem;
     std::optional<bool> exclusive, requeue;
+    std::string array, dependency, licenses, switches;
+    std::optional<int> array_throttle;
     std::vector<std::string> extra_args;
+    // What the batch script does before it starts autolaunch.
+    std::vector<std::string> modules, setup;
+    std::string venv, conda;
+};
+
+/// What a stage of a pipeline waits for: the end of another one.
+struct StageAfter {
+    std::string stage;
+    std::string how;  ///< ok, any, notok, corr: Slurm's afterok and so on
+
+    bool operator==(const StageAfter&) const = default;
+};
+/// One job of several that `autolaunch submit` hands over together.
+struct StageSpec {
+    std::string name;
+    std::string spec;  ///< its file, as written
+    std::vector<StageAfter> after;
+
+    bool operator==(const StageSpec&) const = default;
 };
 
 struct CheckpointSpec {
@@ -240,6 +261,7 @@ struct JobSpec {
     MonitoringSpec monitoring;
     RestartSpec restart;
     LoggingSpec logging;
+    std::vector<StageSpec> pipeline;  ///< each behind those that it comes after; else no job of it
     std::vector<SecretSpec> given_secrets;  ///< section `secrets`: where they come from, no values
 
     // From the command line alone.

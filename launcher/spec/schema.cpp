@@ -19,6 +19,17 @@ Section section_of_site(std::string_view name) {
     return {.name = name, .description = kAsSite, .of_site = true};
 }
 
+Section pipeline_section() {
+    return {.name = "pipeline",
+            .description =
+                "Several jobs that autolaunch submit hands to Slurm together, a stage each: a list "
+                "of {name: train, spec: train.yaml, after: ok}. `after` says how the stage before "
+                "must have ended: ok, any, notok, or corr (of arrays the element of the same "
+                "number); {prepare: ok, fetch: any} names others. `spec` is relative to this file, "
+                "which has no other section.",
+            .of_pipeline = true};
+}
+
 Section secrets_section() {
     return {.name = "secrets",
             .description =
@@ -239,7 +250,7 @@ Section rendezvous_section() {
 Section slurm_section() {
     return {
         "slurm_config",
-        "What a submission to Slurm asks for. Within an allocation, Slurm has granted it already.",
+        "What autolaunch submit asks of Slurm. Within an allocation, Slurm has granted it already.",
         false,
         false,
         {{"job_name", Form::text, FIELD(slurm.job_name), "",
@@ -277,6 +288,30 @@ Section slurm_section() {
          {"error", Form::text, FIELD(slurm.error), "", "--error"},
          {"mail_user", Form::text, FIELD(slurm.mail_user), "", "--mail-user"},
          {"mail_type", Form::text, FIELD(slurm.mail_type), "", "--mail-type"},
+         {"array", Form::text, FIELD(slurm.array), "",
+          "--array, as in 0-9 or 1,3,5-20:5: one job for each number, which finds it in "
+          "SLURM_ARRAY_TASK_ID."},
+         {"array_throttle",
+          Form::whole_number,
+          FIELD(slurm.array_throttle),
+          "",
+          "So many of the array run at the same time.",
+          {},
+          1},
+         {"dependency", Form::text, FIELD(slurm.dependency), "",
+          "--dependency, as in afterok:4711 or singleton."},
+         {"licenses", Form::text, FIELD(slurm.licenses), "", "--licenses"},
+         {"switches", Form::text, FIELD(slurm.switches), "",
+          "--switches, as in 1@60: at most one switch, waited for up to 60 minutes."},
+         {"modules", Form::text_list, FIELD(slurm.modules), "",
+          "The batch script of autolaunch submit loads them, in this order, before all else."},
+         {"venv", Form::text, FIELD(slurm.venv), "",
+          "A virtual environment of Python's, a folder: the batch script activates it."},
+         {"conda", Form::text, FIELD(slurm.conda), "",
+          "An environment of conda's, by name or folder: the batch script activates it."},
+         {"setup", Form::text_list, FIELD(slurm.setup), "",
+          "Lines of shell that the batch script runs before it starts autolaunch; one that fails "
+          "ends the job."},
          {"extra_args", Form::text_list, FIELD(slurm.extra_args), "",
           "Further options, as one would type them."}}};
 }
@@ -533,6 +568,7 @@ std::vector<Section> make_sections() {
             restart_section(),
             logging_section(),
             secrets_section(),
+            pipeline_section(),
             section_of_site("vault"),
             section_of_site("security"),
             section_of_site("authentication"),

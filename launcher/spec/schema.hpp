@@ -76,8 +76,9 @@ struct Section {
     bool free_form = false;    ///< reaches the trainer untouched, has no keys of ours
     bool for_trainer = false;  ///< reaches the trainer as given, besides being read by us
     std::vector<Key> keys = {};
-    bool of_site = false;     ///< launcher/site reads it, as in the administrator's file
-    bool of_secrets = false;  ///< its keys are names of variables (secret_words.hpp)
+    bool of_site = false;      ///< launcher/site reads it, as in the administrator's file
+    bool of_pipeline = false;  ///< a list of stages (pipeline_words.hpp)
+    bool of_secrets = false;   ///< its keys are names of variables (secret_words.hpp)
 
     const Key* find(std::string_view key) const;
     std::vector<std::string> key_names() const;

@@ -219,6 +219,22 @@ Json section_schema(const Section& section) {
     Json schema = {{"description", section.description}};
     if (section.free_form)
         return schema;
+    if (section.of_pipeline) {
+        const Json word = {{"enum", {"ok", "any", "notok", "corr"}}};
+        schema["type"] = {"array", "null"};
+        schema["items"] = {
+            {"type", "object"},
+            {"required", {"name", "spec"}},
+            {"additionalProperties", false},
+            {"properties",
+             {{"name", {{"type", "string"}, {"pattern", "^[A-Za-z0-9_-]+$"}}},
+              {"spec", {{"type", "string"}}},
+              {"after",
+               {{"anyOf", Json::array({word,
+                                       {{"type", "null"}},
+                                       {{"type", "object"}, {"additionalProperties", word}}})}}}}}};
+        return schema;
+    }
     schema["type"] = {"object", "null"};
     if (section.of_site)
         return schema;
@@ -278,7 +294,7 @@ std::string schema_markdown() {
     for (const auto& section : sections()) {
         text += "### `" + std::string(section.name) + "`\n\n" + std::string(section.description);
         text += section.free_form ? " Any content; it reaches the trainer untouched.\n\n" : "\n\n";
-        if (section.free_form || section.of_site || section.of_secrets)
+        if (section.free_form || section.of_site || section.of_secrets || section.of_pipeline)
             continue;
         text += "| key | expects | default | meaning |\n|---|---|---|---|\n";
         for (const auto& key : section.keys) {

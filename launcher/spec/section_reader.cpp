@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "spec/field_reader.hpp"
+#include "spec/pipeline_words.hpp"
 #include "spec/scalar.hpp"
 #include "spec/schema.hpp"
 #include "spec/secret_words.hpp"
@@ -29,6 +30,8 @@ std::string unknown_key_advice(const Section& section, const std::string& key) {
 
 void read_section(const Section& section, const Value& value, JobSpec& spec,
                   std::vector<SpecError>& errors) {
+    if (section.of_pipeline)
+        return read_pipeline(value, spec.pipeline, errors);
     if (section.of_secrets)
         return read_secrets(value, spec.given_secrets, errors);
     if (section.free_form || section.of_site || value.is_null())

@@ -35,8 +35,22 @@ void interpolate_sections(Value& root, Variables& variables, std::vector<SpecErr
             const bool free_form =
                 (key != nullptr && key->form == Form::free_form) || contains_target(inner.value);
             interpolate(inner.value, variables, free_form, entry.key + '.' + inner.key, errors);
+            if (variables.keeps && key != nullptr && !free_form && key->form != Form::text)
+                unquote_replaced(inner.value);
         }
     }
+}
+
+/// What the job reads: `root` as written, with overrides.
+StoredSpec stored_spec(const Value& root, const SpecRequest& request,
+                       std::vector<SpecError>& errors) {
+    StoredSpec stored{root, {}, {}};
+    Variables variables = {.environment = request.environment, .keeps = stays_in_stored_spec};
+    interpolate_sections(stored.root, variables, errors);
+    for (const std::string& name : variables.kept)
+        (is_known_to_job_alone(name) ? stored.of_job : stored.secret).push_back(name);
+    refuse_stored_secrets(stored.root, errors);
+    return stored;
 }
 
 void check_module(const Value& root, std::vector<SpecError>& errors) {
@@ -78,9 +92,11 @@ void order(std::vector<SpecError>& errors) {
 }  // namespace
 
 SpecResult load_spec(const SpecRequest& request) {
-    SpecResult result{request.base, {}, {}, {}};
+    SpecResult result{.spec = request.base};
     result.spec.spec_file = request.file;
-    Variables variables = {.environment = request.environment, .secrets = request.secrets};
+    Variables variables = {.environment = request.environment,
+                           .secrets = request.secrets,
+                           .for_later = request.for_later};
     Value root = read_with_includes(request.file, request.text, variables, result.errors,
                                     result.spec.source_digest);
     const bool whole = root.is_mapping() || result.errors.empty();
@@ -90,6 +106,8 @@ SpecResult load_spec(const SpecRequest& request) {
             mark_secrets(root);
         for (const auto& text : request.overrides)
             apply_override(root, text, request.secrets, result.errors);
+        if (request.for_later)
+            result.stored = stored_spec(root, request, result.errors);
         interpolate_sections(root, variables, result.errors);
         if (request.secrets == Secrets::mask)
             mark_secrets(root);
@@ -98,6 +116,7 @@ SpecResult load_spec(const SpecRequest& request) {
         result.site = site_sections(root);
         if (const Entry* checkpoint = root.find("checkpoint"))
             result.checkpoint = checkpoint->value;
+        result.root = std::move(root);
     }
     order(result.errors);
     return result;

@@ -2,6 +2,7 @@
 #include "secrets/secrets.hpp"
 #include "spec/job_spec.hpp"
 #include "spec/spec_error.hpp"
+#include "spec/stored_spec.hpp"
 #include "spec/value.hpp"
 
 #include <map>
@@ -19,13 +20,19 @@ struct SpecRequest {
     Secrets secrets = Secrets::mask;                 ///< whether errors may quote them
     std::optional<std::string> text =
         {};  ///< the file's, where it was read before: a pipe is read once
+    /// The job is to start later and elsewhere: SpecResult::stored is filled, and Slurm's variables
+    /// that are not set count as 1.
+    bool for_later = false;
 };
 
 struct SpecResult {
-    JobSpec spec;                   ///< complete only without errors
-    std::vector<SpecError> errors;  ///< all that are wrong, by file and position
-    Value site = {};                ///< the sections that launcher/site reads, as written
-    Value checkpoint = {};          ///< the section of that name, for errors at its lines
+    JobSpec spec;                        ///< complete only without errors
+    std::vector<SpecError> errors = {};  ///< all that are wrong, by file and position
+    Value site = {};                     ///< the sections that launcher/site reads, as written
+    Value checkpoint = {};               ///< the section of that name, for errors at its lines
+    Value root = {};  ///< all of it, variables replaced: for errors at the lines of any key
+    /// With SpecRequest::for_later: what the job is to read in the file's place (stored_spec.hpp).
+    StoredSpec stored = {};
 };
 
 /// Reads a spec: the file, what it includes, overrides, then ${VAR}, then the sections. Reads files

@@ -26,6 +26,7 @@ struct Value {
     bool plain = false;          ///< a scalar without quotes: its text decides its type
     bool interpolated = false;   ///< a ${VAR} was replaced in the text
     bool secret = false;         ///< not to be quoted: its key, or a variable in it, says so
+    bool of_job = false;         ///< a variable in it is not set here, and is in a job of Slurm's
     std::string text;            ///< of a scalar, as written
     std::string tag;             ///< "!!int", "!custom"; empty when the file names none
     std::vector<Value> items;    ///< of a sequence

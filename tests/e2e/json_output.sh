@@ -33,6 +33,7 @@ timeout 60 "$AUTOLAUNCH" lint --json job.sh >out.log 2>err.log </dev/null
 json '"findings" in d and d["version"] == 1'
 prints 0 version,rules lint --rules --json
 prints 0 format,ranks plan -c good.yaml --json
+prints 0 format,job_id,script,spec,notes submit -c good.yaml --dry-run --json
 prints 0 hostname,source topo --json
 "$AUTOLAUNCH" topo --json >machine.json
 prints 0 hostname,source topo --json "$AUTOLAUNCH_SOURCE_DIR/tests/data/topology/hwloc2.xml"
@@ -52,7 +53,7 @@ json 'isinstance(d, (dict, list))'
 prints 0 format,runs,summary report run --json
 prints 0 format,dry_run,jobs,drain clean --json
 # Every command that has a --json in its help is above, and every command has one.
-for command in plan validate schema topo lint doctor ckpt report clean; do
+for command in plan submit validate schema topo lint doctor ckpt report clean; do
     "$AUTOLAUNCH" "$command" --help | grep -q -- --json || failed "$command has no --json"
     grep -qE "(autolaunch |\"\\\$AUTOLAUNCH\" |prints [0-9]+ [^ ]+ )$command " "$AUTOLAUNCH_SOURCE_DIR/tests/e2e/json_output.sh" || failed "$command is not walked here"
 done

@@ -158,6 +158,7 @@ asking 1 8 24:00:00 && says 0 'roles: allowed: role engineers' amy "$AUTOLAUNCH"
 asking 2 8 1:00:00 && says 77 "16 GPUs (2 nodes x 8) are more than max_gpus 8 of the role engineers ($site:$line)" \
     amy "$AUTOLAUNCH" validate asks.yaml
 says 77 'ask for 8 GPUs at most; for more, ask ops@example.org' amy "$AUTOLAUNCH" validate asks.yaml
+says 77 "16 GPUs (2 nodes x 8) are more than max_gpus 8 of the role engineers ($site:$line)" amy "$AUTOLAUNCH" submit -c asks.yaml --dry-run
 asking 1 8 24:00:01 && says 77 'a time limit of 1-00:00:01 is longer than max_time 24h' amy "$AUTOLAUNCH" validate asks.yaml
 asking 1 5 1:00:00 && says 0 'roles: allowed: role engineers' ben "$AUTOLAUNCH" validate asks.yaml
 says 0 'ben has 2 roles; the widest that allows this job counts' ben "$AUTOLAUNCH" validate asks.yaml

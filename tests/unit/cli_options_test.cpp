@@ -105,6 +105,23 @@ TEST_CASE("subcommands") {
     CHECK(parse({"-c", "f.yaml", "--", "validate"}).program == Words{"validate"});
 }
 
+TEST_CASE("submit") {
+    const auto line = parse({"submit", "-c", "f.yaml", "slurm_config.nodes=2", "--wait", "--hold",
+                             "--snapshot", "--json", "--", "train.py", "--lr", "1"});
+    CHECK(line.command == Command::submit);
+    CHECK(line.overrides == Words{"slurm_config.nodes=2"});
+    CHECK(line.program == Words{"train.py", "--lr", "1"});
+    CHECK((line.submit.wait && line.submit.hold && line.submit.snapshot && line.json));
+    CHECK(parse({"submit", "-c", "f.yaml", "--to", "slurm", "--dry-run"}).dry_run);
+    CHECK(contains(usage_error_of({"submit"}), "submit needs a spec"));
+    CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--to", "kubernetes"}),
+                   "--to kubernetes: this version submits to slurm alone"));
+    CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--dry-run", "--wait"}),
+                   "--dry-run submits nothing"));
+    CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--nproc-per-node", "2"}),
+                   "unknown option"));
+}
+
 TEST_CASE("what starts no program takes options in any order") {
     const CommandLine lint = parse({"lint", "a.sh", "--json", "b.sh", "--slurm-conf", "s.conf"});
     CHECK(lint.program == Words{"a.sh", "b.sh"});

@@ -139,6 +139,27 @@ test_slurm_itself_holds_back() {
     policy 0 diff
 }
 
+test_submit_names_the_limit_before() {
+    login sacctmgr -i modify qos where name=engineers set MaxTRESPerUser=gres/gpu=2 MaxWall=60 >/dev/null
+    chmod 711 . && mkdir -m 1777 work && printf '%s\n' 'trainer: {command: [/bin/true]}' 'slurm_config:' '  gpus_per_node: 3' '  time_limit: 90' '  mem: 1G' >work/job.yaml
+    local code=0
+    (cd work && as 2001 autolaunch submit -c job.yaml) >out.log 2>err.log || code=$?
+    login sacctmgr -i modify qos where name=engineers set MaxTRESPerUser=gres/gpu=4 MaxWall=120 >/dev/null
+    expect "exit code of what Slurm refuses" 69 "$code"
+    contains "the GPUs" err.log "job.yaml:3:18: slurm_config.gpus_per_node: 3 GPUs in all are more than MaxTRESPU of QoS engineers, 2"
+    contains "the time" err.log "job.yaml:4:15: slurm_config.time_limit: 90 is longer than MaxWall of QoS engineers, 1:00:00"
+    contains "sbatch's own words" err.log "QOSMaxGRESPerUser"
+    code=0
+    (cd work && as 2005 autolaunch submit -c job.yaml) >out.log 2>err.log || code=$?
+    expect "exit code of who has no role" 77 "$code"
+    code=0
+    (cd work && as 2001 autolaunch submit -c job.yaml --hold) >out.log 2>err.log || code=$?
+    expect "exit code: $(cat err.log)" 0 "$code"
+    expect "notes of a job that fits" 1 "$(wc -l <err.log)"
+    login scancel "$(<out.log)"
+    policy 0 diff
+}
+
 test_drift_is_named_limit_by_limit() {
     login sacctmgr -i modify qos where name=engineers set MaxTRESPerUser=gres/gpu=8 >/dev/null
     login sacctmgr -i modify qos where name=students set MaxWall=20 >/dev/null

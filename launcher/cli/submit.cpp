@@ -1,0 +1,135 @@
+#include "cli/submit.hpp"
+
+#include "base/workspace.hpp"
+#include "cli/build_info.hpp"
+#include "cli/job_options.hpp"
+#include "cli/site_gate.hpp"
+#include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "policy/job_site.hpp"
+#include "policy/job_workspace.hpp"
+#include "spec/interpolate.hpp"
+#include "submission/submit_command.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+/// Of a shell within another job: that one's variables are not the new one's.
+EnvironmentMap without_job(EnvironmentMap environment) {
+    if (environment.contains("SLURM_JOB_ID"))
+        std::erase_if(environment, [](const auto& variable) {
+            return is_variable_of_slurm(variable.first) && variable.first != "SLURM_CONF";
+        });
+    return environment;
+}
+
+int report(const std::vector<SpecError>& errors, const Screen& screen) {
+    for (const SpecError& error : errors)
+        screen.complain("autolaunch: " + to_string(error));
+    const bool unreadable =
+        std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
+    return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
+}
+
+/// The roles of the administrator's file, for what the spec asks; its time limit included. Throws
+/// Forbidden.
+void require_role(const JobSite& site, const JobSpec& spec, const Screen& screen) {
+    const PolicyVerdict verdict = site.judge(claim_of_spec(spec, site.settings().action));
+    for (const std::string& line : verdict.uncompared)
+        screen.complain("autolaunch: " + line);
+    require_allowed(verdict);
+}
+
+/// One job's request; nothing where its spec has errors, which are in `errors` then. Throws
+/// Forbidden.
+std::optional<SubmitRequest> request_for(const CommandLine& line, JobRequest job,
+                                         const EnvironmentMap& environment, const Screen& screen,
+                                         std::vector<SpecError>& errors) {
+    const JobSite site = JobSite::read(job.site, job.errors);
+    settle_workspace(job.spec, site, job.errors);
+    settle_with_site(job.spec, job.checkpoint, site, job.errors);
+    errors.insert(errors.end(), job.errors.begin(), job.errors.end());
+    if (!job.errors.empty())
+        return std::nullopt;
+    require_role(site, job.spec, screen);
+    set_workspace(workspace_of(job.spec.workspace));
+    SubmitRequest request;
+    request.environment = environment;
+    request.read = {
+        .spec = std::move(job.spec), .root = std::move(job.root), .stored = std::move(job.stored)};
+    request.words = line.program;
+    request.overrides = line.overrides;
+    request.version = build_info::kVersion;
+    request.dry_run = line.dry_run;
+    request.hold = line.submit.hold;
+    request.wait = line.submit.wait;
+    request.json = line.json;
+    request.snapshot = line.submit.snapshot;
+    request.say = [&screen](const std::string& text) { screen.complain("autolaunch: " + text); };
+    request.print = [&screen, json = line.json](const std::string& text) {
+        if (json)
+            screen.print_json(text);
+        else
+            screen.print(text);
+    };
+    for (const std::string& note : job.notes)
+        request.say(note);
+    return request;
+}
+
+/// Each stage has a spec of its own: its file lies beside the pipeline's.
+int submit_stages(const CommandLine& line, const JobRequest& pipeline,
+                  const EnvironmentMap& environment, const Screen& screen) {
+    if (!line.program.empty())
+        throw UsageError("a pipeline takes no PROGRAM: each stage has a spec",
+                         "trainer.command of the stage's spec");
+    std::vector<SpecError> errors;
+    for (const Entry& entry : pipeline.root.entries)
+        if (entry.key != "pipeline")
+            errors.push_back(error_at(entry.key_at, entry.key,
+                                      "stands beside pipeline, whose stages have specs of their "
+                                      "own; `include` it there"));
+    std::vector<StageRequest> stages;
+    for (const StageSpec& stage : pipeline.spec.pipeline) {
+        CommandLine own = line;
+        own.overrides.clear();
+        own.spec_file = std::filesystem::path(line.spec_file).parent_path() / stage.spec;
+        JobRequest job = job_request(own, environment);
+        if (!job.spec.pipeline.empty()) {
+            errors.push_back({own.spec_file, 0, 0, "pipeline", "is a stage of another pipeline"});
+            continue;
+        }
+        auto request = request_for(own, std::move(job), environment, screen, errors);
+        if (request)
+            stages.push_back({stage.name, stage.after, std::move(*request)});
+    }
+    if (!errors.empty())
+        return report(errors, screen);
+    const int code = submit_pipeline(stages, errors);
+    return errors.empty() ? code : report(errors, screen);
+}
+
+}  // namespace
+
+int submit_job(const CommandLine& line, const std::map<std::string, std::string>& environment,
+               const Screen& screen) {
+    const EnvironmentMap outside = without_job(environment);
+    JobRequest job = job_request(line, outside);
+    if (job.errors.empty() && !job.spec.pipeline.empty())
+        return submit_stages(line, job, outside, screen);
+    std::vector<SpecError> errors;
+    const auto request = request_for(line, std::move(job), outside, screen, errors);
+    if (!request)
+        return report(errors, screen);
+    const int code = submit_to_slurm(*request, errors);
+    return errors.empty() ? code : report(errors, screen);
+}
+
+}  // namespace autolaunch::launcher

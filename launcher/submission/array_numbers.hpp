@@ -1,0 +1,18 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+/// Of --array: "0-9", "1,3,5-20:5", perhaps "%4" behind it.
+struct ArrayNumbers {
+    long long count = 0;
+    long long highest = 0;
+    std::optional<long long> throttle = {};  ///< so many at the same time
+};
+
+/// Nothing: it is none; `why` says in words what is wrong. Pure.
+std::optional<ArrayNumbers> parse_array(std::string_view text, std::string& why);
+
+}  // namespace autolaunch::launcher

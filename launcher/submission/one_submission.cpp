@@ -1,0 +1,355 @@
+#include "submission/one_submission.hpp"
+
+#include "base/file_system.hpp"
+#include "base/text.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "lint/lint.hpp"
+#include "secrets/secrets.hpp"
+#include "stopping/save_times.hpp"
+#include "submission/batch_request.hpp"
+#include "submission/code_state.hpp"
+#include "submission/job_end.hpp"
+#include "submission/judge_cluster.hpp"
+#include "submission/slurm_queue.hpp"
+#include "submission/stored_job.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::ordered_json;
+
+constexpr auto kClusterTime = 15s, kGitTime = 15s, kCopyTime = 60s;
+constexpr auto kSubmitTime = 60s;  // sbatch tries again while slurmctld is busy
+
+std::string program_path() {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+    return error ? "autolaunch" : path.string();
+}
+
+/// Where the job's runs will be; one whose name only the job knows counts as none.
+std::string runs_of(const SpecResult& read) {
+    const Entry* entry = find_in_spec(read.root, "monitoring", "log_path");
+    const bool known = entry != nullptr && !entry->value.of_job;
+    return known && !read.spec.monitoring.log_path.empty() ? read.spec.monitoring.log_path : "runs";
+}
+
+std::string job_name(const JobSpec& spec) {
+    const std::string file = std::filesystem::path(spec.spec_file).stem();
+    return !spec.slurm.job_name.empty() ? spec.slurm.job_name
+           : !spec.name.empty()         ? spec.name
+                                        : file;
+}
+
+std::string user_name() {
+    const passwd* user = ::getpwuid(::getuid());
+    return user == nullptr ? std::to_string(::getuid()) : user->pw_name;
+}
+
+}  // namespace
+
+bool Submission::prepare() {
+    const std::string runs = runs_of(request_.read);
+    folder_ = folder_of_submission(runs, job_name(spec_));
+    save_ = SaveTimes::read(std::filesystem::path(runs) / "latest").p99();
+    BatchPlace place{.folder = current_folder(),
+                     .stored_spec = folder_ / kStoredSpec,
+                     .autolaunch = program_path(),
+                     .words = request_.words,
+                     .save = save_};
+    batch_ = batch_request(request_.read, place);
+    errors_ = batch_.errors;
+    if (!errors_.empty())
+        return false;
+    script_ = render_batch_script(batch_.script);
+    look_at_code();
+    check_stored_spec();
+    stored_root_ = request_.read.stored.root;
+    if (!spec_.slurm.requeue)  // or else what #SBATCH --requeue allows nobody does
+        set_in_spec(stored_root_, "slurm_config", "requeue", "true", true);
+    if (request_.snapshot)
+        use_snapshot();
+    stored_spec_ = "# By autolaunch submit: " + absolute_path(spec_.spec_file).string() +
+                   " as it was then. The job reads this file, at each start.\n" +
+                   to_yaml(stored_root_);
+    lint_script();
+    tell_notes();
+    return errors_.empty();
+}
+
+/// What git says of the folder where ranks start.
+void Submission::look_at_code() {
+    std::string why;
+    // git names folders without links in them.
+    const auto whole = [](const std::filesystem::path& path) {
+        std::error_code error;
+        const auto real = std::filesystem::weakly_canonical(absolute_path(path), error);
+        return error ? absolute_path(path).lexically_normal() : real;
+    };
+    code_folder_ = whole(spec_.trainer.workdir.empty() ? "." : spec_.trainer.workdir);
+    no_code_ = {whole(runs_of(request_.read))};
+    if (!spec_.checkpoint.checkpoint_dir.empty())
+        no_code_.push_back(whole(code_folder_ / spec_.checkpoint.checkpoint_dir));
+    code_ = read_code_state(code_folder_, no_code_, Deadline::after(kGitTime), why);
+    if (!why.empty())
+        said_.push_back("which code the job will run is not recorded: " + why);
+}
+
+/// Ranks start in the copy; what they save is to be where it would be without.
+void Submission::use_snapshot() {
+    const std::filesystem::path root = code_ ? std::filesystem::path(code_->root) : code_folder_;
+    const auto workdir =
+        (folder_ / kStoredCode / code_folder_.lexically_relative(root)).lexically_normal();
+    set_in_spec(stored_root_, "trainer", "workdir", workdir.string());
+    for (const char* key : {"checkpoint_dir", "restore_from"}) {
+        const Entry* entry = find_in_spec(stored_root_, "checkpoint", key);
+        if (entry == nullptr || !entry->value.is_scalar() || entry->value.text.empty() ||
+            std::string("/~$").find(entry->value.text[0]) != std::string::npos ||
+            entry->value.text.find("://") != std::string::npos)
+            continue;
+        set_in_spec(stored_root_, "checkpoint", key,
+                    (code_folder_ / entry->value.text).lexically_normal().string());
+    }
+}
+
+/// What was written reads as what was asked for, or nothing is submitted.
+void Submission::check_stored_spec() const {
+    const SpecResult again = load_spec({.file = kStoredSpec,
+                                        .overrides = {},
+                                        .environment = request_.environment,
+                                        .base = {},
+                                        .text = to_yaml(request_.read.stored.root),
+                                        .for_later = true});
+    if (!again.errors.empty() || again.spec.trainer_config != spec_.trainer_config ||
+        again.spec.trainer.env != request_.read.spec.trainer.env)
+        throw ExitError(exit_code::kInternal, ErrorCode::corrupt,
+                        "the spec does not read the same once it is stored" +
+                            (again.errors.empty() ? "" : ": " + to_string(again.errors[0])),
+                        "please report it; sbatch and srun autolaunch -c work without this");
+    if (read_batch_script(script_) != batch_.script || !comes_to_autolaunch(script_))
+        errors_.push_back({spec_.spec_file, 0, 0, "slurm_config.setup",
+                           "its lines take the script's end with them: a quote or a here-document "
+                           "that is not closed?"});
+}
+
+/// The user's own lines in it may have mistakes.
+void Submission::lint_script() {
+    LintRequest asked;
+    asked.file = kStoredScript;
+    asked.text = script_;
+    asked.resources_of = [this](const std::string&) { return std::optional(spec_.resources); };
+    for (const LintFinding& finding : lint(asked)) {
+        const std::string text = finding.message + " (" + finding.fix + ") [" + finding.rule + "]";
+        if (finding.severity == LintSeverity::error)
+            errors_.push_back({spec_.spec_file, 0, 0, "slurm_config", text});
+        else if (finding.severity == LintSeverity::warning)
+            batch_.notes.push_back(text);
+    }
+}
+
+int Submission::show() const {
+    if (request_.json) {
+        Json json = record();
+        json["script"] = script_;
+        json["spec"] = stored_spec_;
+        request_.print(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+    } else {
+        request_.print(script_);
+    }
+    request_.say("not submitted: --dry-run; Slurm was not asked, and " +
+                 (folder_ / kStoredSpec).string() + " is not there");
+    return exit_code::kSuccess;
+}
+
+/// Slurm makes none: the job would fail at once, and say nothing.
+void Submission::make_log_folders() const {
+    for (const char* name : {"output", "error"}) {
+        const BatchOption* option = batch_.script.option(name);
+        if (option == nullptr || !option->value)
+            continue;
+        const auto folder = absolute_path(*option->value).parent_path();
+        if (is_folder(folder))
+            continue;
+        make_folders(folder);
+        request_.say("made the folder " + folder.string() + ", where slurm_config." + name +
+                     " is to be");
+    }
+}
+
+CommandAnswer Submission::ask_sbatch(std::vector<std::string> options,
+                                     const std::string& what) const {
+    options.insert(options.begin(), "sbatch");
+    if (!dependency_.empty())
+        options.insert(options.end(), {"--dependency=" + dependency_, "--kill-on-invalid-dep=yes"});
+    options.push_back((folder_ / kStoredScript).string());
+    const CommandAnswer answer = ask_command(options, Deadline::after(kSubmitTime));
+    if (answer.good())
+        return answer;
+    if (answer.late)
+        throw ExitError(
+            exit_code::kUnavailable, ErrorCode::timeout,
+            fmt::format("sbatch has not answered within {} s: {}", kSubmitTime / 1s, what),
+            "is slurmctld there? scontrol ping; what was submitted: squeue --me");
+    if (!answer.code)
+        throw ExitError(exit_code::kUnavailable, ErrorCode::system, "sbatch cannot be started",
+                        "is this a login node of a Slurm cluster? autolaunch submit --dry-run "
+                        "shows the script anywhere");
+    std::string whole(trim(answer.errors + answer.out));
+    throw ExitError(exit_code::kUnavailable, ErrorCode::invalid_argument,
+                    "Slurm refuses the job; sbatch says:", whole);
+}
+
+Json Submission::record() const {
+    Json json = {{"format", 1},
+                 {"job_id", job_id_},
+                 {"name", batch_.script.option("job-name")->value.value_or("")},
+                 {"spec_file", absolute_path(spec_.spec_file).string()},
+                 {"overrides", request_.overrides},
+                 {"folder", folder_.string()},
+                 {"runs", no_code_[0].string()},
+                 {"version", request_.version},
+                 {"notes", said_}};
+    json["code"] = code_ ? to_json(*code_) : Json();
+    if (copy_)
+        json["snapshot"] = {{"folder", (folder_ / kStoredCode).string()},
+                            {"files", copy_->files},
+                            {"bytes", copy_->bytes}};
+    if (job_id_.empty())
+        json["job_id"] = nullptr;
+    if (!cluster_.empty())
+        json["cluster"] = cluster_;
+    if (!estimate_.at.empty())
+        json["start_estimate"] = estimate_.at;
+    mask_texts(json, spec_.secrets);
+    return json;
+}
+
+/// False: it cannot be submitted.
+bool Submission::ask_slurm() {
+    const ClusterAnswers answers =
+        ask_cluster(batch_.depends_on, user_name(), Deadline::after(kClusterTime));
+    const ClusterVerdict verdict =
+        judge_cluster(request_.read, batch_, answers, save_, std::chrono::system_clock::now());
+    const auto tell = [this](const std::string& line) {
+        said_.push_back(line);
+        request_.say(line);
+    };
+    for (const SpecError& warning : verdict.warnings)
+        tell(to_string(warning));
+    for (const std::string& name : variables_of_sbatch(request_.environment))
+        tell(name + " is set here: sbatch takes it in place of what the script says");
+    for (const std::string& what : verdict.unknown)
+        tell("not known: " + what);
+    errors_ = verdict.refused;
+    return errors_.empty();
+}
+
+void Submission::keep_code() {
+    if (code_ && !write_diff(*code_, folder_ / kStoredDiff, Deadline::after(kGitTime)))
+        request_.say("what was not committed is not recorded: git diff gave nothing in time");
+    if (request_.snapshot)
+        copy_ = copy_code(code_folder_, code_, no_code_, folder_ / kStoredCode,
+                          Deadline::after(kCopyTime));
+}
+
+void Submission::hand_over() {
+    make_log_folders();
+    const StoredJob stored(folder_, stored_spec_, script_);
+    try {
+        estimate_ = parse_estimate(ask_sbatch({"--test-only"}, "nothing was submitted").errors);
+        keep_code();
+        stored.record(record());
+        std::vector<std::string> options = {"--parsable"};
+        if (request_.hold)
+            options.emplace_back("--hold");
+        const CommandAnswer answer =
+            ask_sbatch(options, "whether the job was submitted is not known");
+        const auto words = split(trim(answer.out), ';');
+        job_id_ = words[0];
+        cluster_ = words.size() > 1 ? words[1] : "";
+        for (const std::string& line : split(trim(answer.errors), '\n'))
+            if (!line.empty())
+                request_.say(line);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::timeout)  // then it may be there
+            stored.remove();
+        throw;
+    }
+    stored.record(record());
+}
+
+/// Besides what the spec has of its own, which the option would replace.
+void Submission::depend_on(const std::string& dependency) {
+    const BatchOption* own = batch_.script.option("dependency");
+    dependency_ = own == nullptr ? dependency : own->value.value_or("") + "," + dependency;
+}
+
+void Submission::tell_start() const {
+    const StartEstimate& estimate = estimate_;
+    const std::string job =
+        "job " + job_id_ + " (" + batch_.script.option("job-name")->value.value_or("") + ")";
+    if (request_.hold)
+        return request_.say(job + " is held: scontrol release " + job_id_);
+    if (estimate.at.empty())
+        return request_.say(job + ": when it starts is not known; squeue --start -j " + job_id_);
+    request_.say(job + ": Slurm expects to start it at " + estimate.at +
+                 (estimate.nodes.empty() ? "" : " on " + estimate.nodes) +
+                 (estimate.partition.empty() ? "" : ", partition " + estimate.partition));
+}
+
+void Submission::print_result(std::optional<int> exit_code) const {
+    if (!request_.json)
+        return;
+    Json json = record();
+    if (exit_code)
+        json["exit_code"] = *exit_code;
+    request_.print(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+}
+
+int Submission::run() {
+    if (!prepare())
+        return exit_code::kBadSpec;
+    if (request_.dry_run)
+        return show();
+    if (!ask_slurm())
+        return exit_code::kBadSpec;
+    hand_over();
+    if (!request_.json)
+        request_.print(job_id_ + '\n');
+    tell_start();
+    if (!request_.wait) {
+        print_result({});
+        return exit_code::kSuccess;
+    }
+    const int code = wait_for_job(job_id_, request_.say);
+    print_result(code);
+    return code;
+}
+
+void Submission::tell_notes() {
+    said_.insert(said_.end(), batch_.notes.begin(), batch_.notes.end());
+    for (const std::string& name : request_.read.stored.secret)
+        said_.push_back(name + " holds a secret: the stored spec has ${" + name +
+                        "}, and the job takes it from the environment that sbatch takes along; "
+                        "`secrets` keeps it out of that (docs/secrets.md)");
+    for (const std::string& line : said_)
+        request_.say(line);
+}
+
+}  // namespace autolaunch::launcher
