@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 15> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 16> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"validate", Command::validate},
@@ -27,6 +27,7 @@ constexpr std::array<std::pair<const char*, Command>, 15> kSubcommands = {{
     {"policy", Command::policy},
     {"audit", Command::audit},
     {"login", Command::login},
+    {"manifest", Command::manifest},
 }};
 
 std::string option_words(Command command) {

@@ -43,7 +43,7 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
-    "policy|audit|login} --help";
+    "policy|audit|login|manifest} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -207,6 +207,17 @@ Words words_of(Command command) {
                 "confirmed the code in time.\n\n"
                 "Examples:\n  autolaunch login --issuer https://login.example.org/realms/hpc "
                 "--client-id autolaunch token.jwt"};
+        case Command::manifest:
+            return {
+                "Prints the objects of Kubernetes that run this spec, as YAML: an indexed Job with "
+                "a headless Service, a\nJobSet or a Job of Volcano. Asks no cluster anything. "
+                "docs/guides/kubernetes.md.",
+                "autolaunch manifest -c FILE --to KIND [--run RUN_DIR] [KEY=VALUE ...]",
+                "What is not carried over is told on stderr. Exits with 65 where the spec lacks "
+                "something that pods need.\n\n"
+                "Examples:\n  autolaunch manifest -c train.yaml --to kubernetes | kubectl apply -f "
+                "-\n"
+                "  autolaunch manifest -c train.yaml --to volcano kubernetes.name=train-2"};
         case Command::clean:
             return {
                 "Ends and removes what jobs of yours that were killed have left on this node: "
@@ -306,6 +317,8 @@ void OptionParser::declare_all() {
         add_audit_options();
     if (command_ == Command::login)
         add_login_options();
+    if (command_ == Command::manifest)
+        add_manifest_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -672,6 +685,16 @@ void OptionParser::add_login_options() {
         .group("General");
 }
 
+void OptionParser::add_manifest_options() {
+    option("--to", manifest_kind_, "For whom: kubernetes, jobset or volcano")
+        .type_name("KIND")
+        .group("General");
+    option("--run", earlier_run_,
+           "A run directory: how long its saves took is how long pods may take to end")
+        .type_name("RUN_DIR")
+        .group("General");
+}
+
 void OptionParser::add_clean_options() {
     flag("--json", json_, "What was found and ended as JSON").group("General");
     option("--job", job_id_, "Of this job alone: its id, as at its start")
@@ -781,6 +804,8 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.policy = policy_;
     into.audit = audit_;
     into.login = login_;
+    into.manifest_kind = manifest_kind_;
+    into.earlier_run = earlier_run_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
     if (!only_.empty())

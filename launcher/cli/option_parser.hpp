@@ -44,6 +44,7 @@ private:
     void add_policy_options();
     void add_audit_options();
     void add_login_options();
+    void add_manifest_options();
     OptionDeclaration& declare(const char* names, bool takes_value, const char* description,
                                OptionDeclaration::Tell tell) {
         return declared_.emplace_back(names, takes_value, description, std::move(tell));
@@ -86,6 +87,7 @@ private:
     PolicyRequest policy_;
     AuditRequest audit_;
     oidc::LoginRequest login_;
+    std::string manifest_kind_, earlier_run_;
     std::string only_;        ///< of checkpoints
     std::string recipients_;  ///< of checkpoints
     std::string html_file_, job_id_, secret_file_;

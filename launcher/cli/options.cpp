@@ -4,6 +4,7 @@
 #include "cli/option_parser.hpp"
 #include "cli/other_launchers.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "manifests/manifests.hpp"
 #include "spec/spec.hpp"
 
 #include <algorithm>
@@ -16,11 +17,12 @@ namespace {
 
 std::optional<Command> subcommand_from(const std::string& word) {
     static const std::map<std::string, Command> kCommands = {
-        {"run", Command::run},       {"plan", Command::plan},   {"validate", Command::validate},
-        {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
-        {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
-        {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
-        {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login}};
+        {"run", Command::run},          {"plan", Command::plan},   {"validate", Command::validate},
+        {"schema", Command::schema},    {"topo", Command::topo},   {"lint", Command::lint},
+        {"doctor", Command::doctor},    {"ckpt", Command::ckpt},   {"report", Command::report},
+        {"clean", Command::clean},      {"drain", Command::drain}, {"attach", Command::attach},
+        {"policy", Command::policy},    {"audit", Command::audit}, {"login", Command::login},
+        {"manifest", Command::manifest}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -171,6 +173,19 @@ void take_file_of_topo(CommandLine& line) {
         throw UsageError("--json and --svg exclude each other");
 }
 
+void check_manifest(const CommandLine& line) {
+    if (line.spec_file.empty() || line.manifest_kind.empty())
+        throw UsageError(
+            "manifest needs a spec, and for what it is",
+            "autolaunch manifest -c train.yaml --to kubernetes (or " + manifest_kinds() + ")");
+    if (!manifest_kind_from(line.manifest_kind))
+        throw UsageError("--to " + line.manifest_kind + ": expected one of " + manifest_kinds());
+    if (!line.program.empty())
+        throw UsageError(line.program[0] + ": manifest takes options and KEY=VALUE only",
+                         "the program is the spec's; another one: trainer.command='[" +
+                             join(line.program, ", ") + "]'");
+}
+
 void check_lint(const CommandLine& line) {
     if (line.rules != line.program.empty())
         throw UsageError(line.rules ? "--rules takes no file" : "lint needs a file",
@@ -291,8 +306,8 @@ SplitArguments split_mixed(Command command, std::vector<std::string> rest,
     const bool has_config =
         std::any_of(split.options.begin(), split.options.end(),
                     [](const std::string& option) { return option.starts_with("--config="); });
-    const bool has_overrides =
-        command == Command::validate || (command == Command::doctor && has_config);
+    const bool has_overrides = command == Command::validate || command == Command::manifest ||
+                               (command == Command::doctor && has_config);
     for (std::string& word : words)
         (has_overrides && is_override(word) ? split.overrides : split.program)
             .push_back(std::move(word));
@@ -476,6 +491,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         take_file_of_topo(line);
     } else if (line.command == Command::lint) {
         check_lint(line);
+    } else if (line.command == Command::manifest) {
+        check_config(line);
+        check_manifest(line);
     } else if (line.command == Command::schema) {
         if (!line.program.empty())
             throw UsageError(line.program[0] + ": schema takes no arguments");

@@ -51,6 +51,7 @@ enum class Command {
     policy,
     audit,
     login,
+    manifest,
     completion,
     help,
     version
@@ -76,19 +77,21 @@ struct CommandLine {
     PolicyRequest policy;
     AuditRequest audit;
     oidc::LoginRequest login;
-    bool svg = false;         ///< topo --svg
-    bool markdown = false;    ///< schema --markdown, lint --rules --markdown
-    bool rules = false;       ///< lint --rules
-    std::string lint_kind;    ///< lint --kind
-    std::string slurm_conf;   ///< lint --slurm-conf
-    std::string help;         ///< for Command::help
-    std::string shell;        ///< for Command::completion
-    std::string html_file;    ///< report --html
-    std::string job;          ///< clean --job, drain --job
-    std::string secret_file;  ///< drain, attach --secret-file
-    bool dry_run = false;     ///< clean --dry-run
-    bool drain = false;       ///< run --drain, clean --drain
-    bool take_back = false;   ///< drain --take-back
+    std::string manifest_kind;  ///< manifest --to
+    std::string earlier_run;    ///< manifest --run
+    bool svg = false;           ///< topo --svg
+    bool markdown = false;      ///< schema --markdown, lint --rules --markdown
+    bool rules = false;         ///< lint --rules
+    std::string lint_kind;      ///< lint --kind
+    std::string slurm_conf;     ///< lint --slurm-conf
+    std::string help;           ///< for Command::help
+    std::string shell;          ///< for Command::completion
+    std::string html_file;      ///< report --html
+    std::string job;            ///< clean --job, drain --job
+    std::string secret_file;    ///< drain, attach --secret-file
+    bool dry_run = false;       ///< clean --dry-run
+    bool drain = false;         ///< run --drain, clean --drain
+    bool take_back = false;     ///< drain --take-back
 };
 
 /// `arguments` without the program's own name. Pure; throws UsageError.

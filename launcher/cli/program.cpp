@@ -14,6 +14,7 @@
 #include "cli/completion.hpp"
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
+#include "cli/print_manifest.hpp"
 #include "cli/site_gate.hpp"
 #include "cli/version_text.hpp"
 #include "exit_codes/exit_codes.hpp"
@@ -128,6 +129,19 @@ int validate(const CommandLine& line, const Place& place) {
                            words_on_the_way(result.spec));
     require_allowed(verdict);
     return exit_code::kSuccess;
+}
+
+int manifest(const CommandLine& line, const Place& place) {
+    SpecResult read = load_spec({line.spec_file, line.overrides, place.environment});
+    const JobSite site = JobSite::read(read.site, read.errors);
+    settle_workspace(read.spec, site, read.errors);
+    settle_with_site(read.spec, read.checkpoint, site, read.errors);
+    if (!read.errors.empty())
+        return report_errors(read.errors, place);
+    read.spec.secrets = secret_values(place.environment);
+    require_allowed(site.judge(claim_of_spec(read.spec, site.settings().action)));
+    return print_manifest(read, *manifest_kind_from(line.manifest_kind), line.earlier_run,
+                          place.environment);
 }
 
 int topo(const CommandLine& line, const Screen& screen) {
@@ -392,6 +406,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return run_audit(line, place);
         case Command::login:
             return log_in(line, screen);
+        case Command::manifest:
+            return manifest(line, place);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:

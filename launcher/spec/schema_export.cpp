@@ -182,6 +182,25 @@ Json form_schema(const Key& key) {
             return any_of({{{"type", {"integer", "string"}}, {"pattern", "^(0o)?[0-7]{3,5}$"}}});
         case Form::restart_map:
             return restart_map();
+        case Form::tolerations:
+        case Form::volumes:
+            return {{"type", "array"}, {"items", {{"type", "object"}}}};
+        case Form::spread:
+            return any_of({{{"type", "string"}, {"minLength", 1}},
+                           {{"type", "array"}, {"items", {{"type", {"object", "string"}}}}}});
+        case Form::resource_map: {
+            Json counts = {{"type", "object"}, {"propertyNames", {{"pattern", "^[^/]+/[^/]+$"}}}};
+            counts["additionalProperties"] = any_of({{{"type", "integer"}, {"minimum", 1}}});
+            return counts;
+        }
+        case Form::hugepages:
+            return {{"type", "object"},
+                    {"propertyNames", {{"pattern", "^[0-9]+[KMG]i$"}}},
+                    {"additionalProperties", {{"type", {"integer", "string"}}}}};
+        case Form::secret_key:
+            return any_of({{{"type", "string"}, {"pattern", "^[a-z0-9.-]+/[-._a-zA-Z0-9]+$"}}});
+        case Form::secret_keys:
+            return scalar_map("^[A-Za-z_][A-Za-z0-9_]*$");
         case Form::of_site:
             return {{"type", "object"}};
         case Form::free_form:

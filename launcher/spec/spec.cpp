@@ -78,7 +78,7 @@ void order(std::vector<SpecError>& errors) {
 }  // namespace
 
 SpecResult load_spec(const SpecRequest& request) {
-    SpecResult result{request.base, {}, {}, {}};
+    SpecResult result{.spec = request.base};
     result.spec.spec_file = request.file;
     Variables variables = {.environment = request.environment, .secrets = request.secrets};
     Value root = read_with_includes(request.file, request.text, variables, result.errors,
@@ -98,6 +98,7 @@ SpecResult load_spec(const SpecRequest& request) {
         result.site = site_sections(root);
         if (const Entry* checkpoint = root.find("checkpoint"))
             result.checkpoint = checkpoint->value;
+        result.root = std::move(root);
     }
     order(result.errors);
     return result;

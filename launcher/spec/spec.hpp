@@ -22,10 +22,11 @@ struct SpecRequest {
 };
 
 struct SpecResult {
-    JobSpec spec;                   ///< complete only without errors
-    std::vector<SpecError> errors;  ///< all that are wrong, by file and position
-    Value site = {};                ///< the sections that launcher/site reads, as written
-    Value checkpoint = {};          ///< the section of that name, for errors at its lines
+    JobSpec spec;                        ///< complete only without errors
+    std::vector<SpecError> errors = {};  ///< all that are wrong, by file and position
+    Value site = {};                     ///< the sections that launcher/site reads, as written
+    Value checkpoint = {};               ///< the section of that name, for errors at its lines
+    Value root = {};  ///< all of it, variables replaced: for errors at the lines of any key
 };
 
 /// Reads a spec: the file, what it includes, overrides, then ${VAR}, then the sections. Reads files
