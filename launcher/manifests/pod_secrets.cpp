@@ -74,9 +74,10 @@ void check_names(const SpecResult& read, Manifests& result) {
     }
 }
 
-/// A key of ours whose name looks like a secret's has the name of a file or of a secret.
+/// A key of ours whose name looks like a secret's has the name of a file or of a Secret.
 bool names_a_place(const Section* section, const std::string& key) {
-    return section != nullptr && section->find(key) != nullptr && names_secret(key);
+    return section != nullptr && section->find(key) != nullptr &&
+           (names_secret(key) || section->name == "kubernetes");
 }
 
 /// `known` are values that variables with secret names have here.
