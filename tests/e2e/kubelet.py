@@ -86,8 +86,8 @@ def run(folder, address, nameserver):
     os.mkdir("/run/etc")
     for name in ("passwd", "group", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "python3", "python3.11"):
         if os.path.lexists(f"/etc/{name}"):
-            subprocess.run(["cp", "-a", f"/etc/{name}", "/run/etc/"], check=True)
-    subprocess.run(["cp", "-a", f"{folder}/etc/.", "/run/etc/"], check=True)
+            subprocess.run(["cp", "-dR", f"/etc/{name}", "/run/etc/"], check=True)
+    subprocess.run(["cp", "-dR", "--preserve=mode", f"{folder}/etc/.", "/run/etc/"], check=True)
     texts = {"hosts": f"127.0.0.1 localhost\n{address} {pod['host']}.{pod['domain']} {pod['host']}\n",
              "resolv.conf": f"nameserver {nameserver}\nsearch {pod['search']} svc.cluster.local cluster.local\noptions ndots:5\n",
              "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n", "hostname": pod["host"] + "\n"}
