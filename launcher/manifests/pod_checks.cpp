@@ -179,8 +179,8 @@ void PodChecks::check_names() {
         if (!is_dns_name(name))
             complain("kubernetes", "image_pull_secrets",
                      fmt::format("\"{}\" is no name of a Secret", name));
-    if (pods_.autolaunch.empty())
-        complain("kubernetes", "autolaunch", "is empty");
+    if (pods_.autolaunch_path.empty())
+        complain("kubernetes", "autolaunch_path", "is empty");
 }
 
 bool is_label_value(const std::string& text) {

@@ -104,13 +104,20 @@ void note_lock(const JobSpec& spec, Manifests& result) {
         result.notes.push_back(
             "the pods may lock memory (IPC_LOCK), for kubernetes.rdma: a namespace of Pod Security "
             "\"restricted\" refuses them");
-    for (const KubernetesVolume& volume : spec.kubernetes.volumes)
-        if (volume.source == KubernetesVolume::Source::host_path) {
-            result.notes.push_back(
-                "kubernetes.volumes has a host_path: a namespace of Pod Security \"baseline\" or "
-                "\"restricted\" refuses the pods");
-            return;
-        }
+    const auto has = [&](KubernetesVolume::Source source) {
+        const auto& volumes = spec.kubernetes.volumes;
+        return std::any_of(volumes.begin(), volumes.end(), [source](const KubernetesVolume& each) {
+            return each.source == source;
+        });
+    };
+    if (has(KubernetesVolume::Source::host_path))
+        result.notes.push_back(
+            "kubernetes.volumes has a host_path: a namespace of Pod Security \"baseline\" or "
+            "\"restricted\" refuses the pods");
+    else if (has(KubernetesVolume::Source::nfs))
+        result.notes.push_back(
+            "kubernetes.volumes has nfs: a namespace of Pod Security \"restricted\" refuses the "
+            "pods, and takes a claim");
 }
 
 }  // namespace

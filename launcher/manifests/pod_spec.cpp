@@ -119,7 +119,7 @@ std::string spec_of_pods(const SpecResult& read, const PodFacts& facts) {
 
 // One pod says so: its index alone would look as if others were missing.
 std::vector<std::string> command_of_pods(const JobSpec& spec, const PodFacts& facts) {
-    std::vector<std::string> command = {spec.kubernetes.autolaunch};
+    std::vector<std::string> command = {spec.kubernetes.autolaunch_path};
     if (facts.pods == 1)
         command.emplace_back("--nnodes=1");
     command.emplace_back("-c");

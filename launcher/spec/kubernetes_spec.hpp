@@ -60,7 +60,7 @@ struct KubernetesSpec {
     int user = 1000, group = 1000;
     std::optional<int> retries;
     std::chrono::milliseconds active_deadline{0}, ttl{0};  ///< 0: none
-    std::string autolaunch = "autolaunch";                 ///< the program in the image
+    std::string autolaunch_path = "autolaunch";            ///< in the image
 };
 
 }  // namespace autolaunch::launcher

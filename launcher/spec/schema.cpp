@@ -371,8 +371,8 @@ Section kubernetes_section() {
           "The job is ended after this time, whatever has become of it."},
          {"ttl_after_finished", Form::duration, FIELD(kubernetes.ttl), "",
           "It is deleted so long after its end. Without it: it stays."},
-         {"autolaunch", Form::text, FIELD(kubernetes.autolaunch), "autolaunch",
-          "The program in the image: a path, or a name in its PATH."}}};
+         {"autolaunch_path", Form::text, FIELD(kubernetes.autolaunch_path), "autolaunch",
+          "autolaunch in the image: a path, or a name in its PATH."}}};
 }
 
 Section checkpoint_section() {

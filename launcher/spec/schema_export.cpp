@@ -102,6 +102,14 @@ Json secrets_map() {
     return {{"anyOf", Json::array({secret, {{"type", "null"}}})}};
 }
 
+/// A list of mappings that have these keys, and scalars for values.
+Json mappings(std::initializer_list<const char*> keys) {
+    Json item = {{"type", "object"}, {"additionalProperties", false}};
+    for (const char* key : keys)
+        item["properties"][key] = {{"type", {"string", "number", "boolean", "null"}}};
+    return {{"type", "array"}, {"items", item}};
+}
+
 constexpr const char* kModulePattern = R"(^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$)";
 
 Json form_schema(const Key& key) {
@@ -183,8 +191,10 @@ Json form_schema(const Key& key) {
         case Form::restart_map:
             return restart_map();
         case Form::tolerations:
+            return mappings({"key", "operator", "value", "effect", "seconds"});
         case Form::volumes:
-            return {{"type", "array"}, {"items", {{"type", "object"}}}};
+            return mappings({"mount", "claim", "host_path", "nfs", "config_map", "secret",
+                             "empty_dir", "sub_path", "read_only"});
         case Form::spread:
             return any_of({{{"type", "string"}, {"minLength", 1}},
                            {{"type", "array"}, {"items", {{"type", {"object", "string"}}}}}});

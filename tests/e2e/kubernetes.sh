@@ -56,7 +56,7 @@ kubernetes:
   job_key: train-key/key
   secrets: {HF_TOKEN: hub/token, DB: db/password}
   volumes: [{mount: "$work/claim", claim: claim}]
-  autolaunch: $AUTOLAUNCH
+  autolaunch_path: $AUTOLAUNCH
 END
     "$AUTOLAUNCH" manifest -c "$name.spec.yaml" --to "$kind" "$@" >"$name.yaml" 2>"$name.notes.log" || fail "no manifest: $(cat "$name.notes.log")"
     "${kubelet[@]}" pods "$name.yaml" "$secrets" "$work/$name" || fail "no pods of $name"

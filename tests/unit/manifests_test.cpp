@@ -427,6 +427,9 @@ TEST_CASE("what is lost with the pods is told") {
     const Manifests own = made_of(spec_of(""));
     CHECK(is_noted(own, "run directories are in an emptyDir, /runs"));
     CHECK(at(own.yaml, "data/train.yaml", 0).find("open_parents: true") != std::string::npos);
+    CHECK(is_noted(made_of(spec_of("", "  volumes: [{mount: /a, host_path: /a}]\n")),
+                   "\"baseline\""));
+    CHECK(is_noted(made_of(spec_of("", "  volumes: [{mount: /a, nfs: \"n:/a\"}]\n")), "has nfs"));
     CHECK(is_noted(made_of(spec_of("rendezvous: {address: head}\n")), "rendezvous.address"));
     CHECK(is_noted(
         made_of(spec_of("trainer.x: {_target_: y}\n", "  retries: 1\n"), ManifestKind::volcano),
