@@ -128,10 +128,10 @@ void note_pods(const ManifestRequest& request, const PodFacts& facts, Manifests&
     if (!spec.rendezvous.address.empty())
         result.notes.push_back(
             "rendezvous.address is not carried over: the pods find pod 0 by its name");
-    if (request.kind == ManifestKind::volcano && spec.kubernetes.retries)
+    if (request.kind == ManifestKind::volcano && spec.kubernetes.retries.value_or(0) > 0)
         result.notes.push_back(
-            "kubernetes.retries is not carried over: Volcano counts 75 and failures as one; a job "
-            "that ends with another code is not started again");
+            "kubernetes.retries counts 75 and evictions, too: Volcano has one count for all that "
+            "begins anew");
     note_files(request, result);
     note_results(request, facts, result);
     note_lock(spec, result);

@@ -362,7 +362,8 @@ Section kubernetes_section() {
           FIELD(kubernetes.retries),
           "3",
           "How often Kubernetes starts the whole job again where its nodes did not come together, "
-          "one was lost or the system refused. Exit code 75 and evictions do not count; a program "
+          "one was lost or the system refused. Exit code 75 and evictions do not count (with "
+          "Volcano they do, where this is given); a program "
           "that failed is not started again (that is restart.max_restarts).",
           {},
           0,

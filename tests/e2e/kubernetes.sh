@@ -125,6 +125,14 @@ eventually "ranks that go on" eval '[ "$(ranks_of whole 0 | grep -c "from a chec
 touch claim/over
 for pod in 0 1; do ended whole "$pod" 0; done
 
+# Its pods are asked to go, as by a preemption: they save, end with 75, and the Job makes them anew.
+rm claim/over claim/step
+for pod in 0 1; do start_pod whole "$pod"; done
+eventually "another checkpoint" eval '[ "$(cat claim/step 2>/dev/null || echo 0)" -ge 5 ]'
+for pod in 0 1; do kill -TERM "$(child_of "$(child_of "${pods[whole.$pod]}")")"; done
+for pod in 0 1; do ended whole "$pod" 75; done
+touch claim/over
+
 # One that may lose a pod: it goes on, and takes the pod back that comes with the same index and another address.
 rm claim/over claim/step
 render jobset '{min: 2, max: 3}' grows resource_management.grow=now

@@ -174,6 +174,31 @@ TEST_CASE("a job that may lose pods is not failed by them, and succeeds without 
     CHECK(at(volcano.yaml, "spec/policies/1/event") == "TaskCompleted");
 }
 
+TEST_CASE("Volcano begins anew after 75, and after more where that is counted") {
+    const auto exit_codes = [](const std::string& yaml) {
+        std::string codes;
+        for (int i = 0; at(yaml, "spec/policies/" + std::to_string(i) + "/exitCode") != "absent";
+             ++i) {
+            CHECK(at(yaml, "spec/policies/" + std::to_string(i) + "/action") == "RestartJob");
+            codes += at(yaml, "spec/policies/" + std::to_string(i) + "/exitCode") + ' ';
+        }
+        return codes;
+    };
+    const std::string nodes = "resource_management: {nodes: 2}\n";
+    const Manifests free = made_of(spec_of(nodes), ManifestKind::volcano);
+    CHECK(exit_codes(free.yaml) == "75 ");
+    CHECK(at(free.yaml, "spec/maxRetry") == "2147483647");
+    CHECK(at(free.yaml, "spec/policies/1/event") == "PodEvicted");
+    CHECK(at(free.yaml, "spec/policies/2/action") == "TerminateJob");
+    CHECK(!is_noted(free, "retries"));
+    const Manifests counted = made_of(spec_of(nodes, "  retries: 4\n"), ManifestKind::volcano);
+    CHECK(exit_codes(counted.yaml) == "75 68 69 71 137 143 ");
+    CHECK(at(counted.yaml, "spec/maxRetry") == "4");
+    CHECK(at(counted.yaml, "spec/policies/7/event") == "PodFailed");
+    CHECK(at(counted.yaml, "spec/plugins/svc/0") == "--publish-not-ready-addresses=true");
+    CHECK(at(counted.yaml, "spec/minAvailable") == "2");
+}
+
 TEST_CASE("one pod says that it is alone, and needs no key") {
     const std::string text = "trainer: {command: [./train]}\nkubernetes: {image: i}\n";
     const Manifests made = made_of(text);
@@ -433,7 +458,7 @@ TEST_CASE("what is lost with the pods is told") {
     CHECK(is_noted(made_of(spec_of("rendezvous: {address: head}\n")), "rendezvous.address"));
     CHECK(is_noted(
         made_of(spec_of("trainer.x: {_target_: y}\n", "  retries: 1\n"), ManifestKind::volcano),
-        "kubernetes.retries is not carried over"));
+        "kubernetes.retries counts 75"));
 }
 
 TEST_CASE("names of jobs become names of hosts") {
