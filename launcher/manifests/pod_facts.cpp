@@ -92,7 +92,8 @@ PodFacts pod_facts(const ManifestRequest& request) {
     facts.gpus = spec.resources.gpus_per_node.value_or(spec.slurm.gpus_per_node.value_or(0));
     facts.grace = grace_of_pods(spec.restart, request.save);
     facts.retries = spec.kubernetes.retries.value_or(facts.retries);
-    facts.own_runs = spec.monitoring.log_path.empty();
+    // A relative one would be in the image's folder, which is mostly root's.
+    facts.own_runs = !spec.monitoring.log_path.starts_with('/');
     return facts;
 }
 

@@ -16,7 +16,7 @@ struct PodFacts {
     int gpus = 0;   ///< of each pod
     std::chrono::seconds grace{30};
     int retries = 3;
-    bool own_runs = false;  ///< the run directories are in an emptyDir that the spec does not name
+    bool own_runs = false;  ///< run directories are in an emptyDir: the spec names no absolute path
 
     bool may_lose_pods() const { return least < pods; }
 };

@@ -451,6 +451,9 @@ TEST_CASE("what is lost with the pods is told") {
                     "checkpoints"));
     const Manifests own = made_of(spec_of(""));
     CHECK(is_noted(own, "run directories are in an emptyDir, /runs"));
+    const Manifests relative = made_of(spec_of("monitoring: {log_path: runs}\n"));
+    CHECK(is_noted(relative, "run directories are in an emptyDir, /runs"));
+    CHECK(at(relative.yaml, "data/train.yaml", 0).find("log_path: /runs") != std::string::npos);
     CHECK(at(own.yaml, "data/train.yaml", 0).find("open_parents: true") != std::string::npos);
     CHECK(is_noted(made_of(spec_of("", "  volumes: [{mount: /a, host_path: /a}]\n")),
                    "\"baseline\""));
