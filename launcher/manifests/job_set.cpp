@@ -1,7 +1,6 @@
 #include "manifests/jobs.hpp"
 #include "manifests/pod_failures.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 namespace autolaunch::launcher {
