@@ -37,18 +37,22 @@ std::string as_label(const std::string& text) {
     return label;
 }
 
-/// The script of an interpreter, else the program.
+/// The script or the module of Python, else the program.
 std::string program_word(const std::vector<std::string>& command) {
     if (command.empty() || command[0] == "/bin/sh")  // a shell line
         return {};
     const auto stem = [](const std::string& path) {
         return std::filesystem::path(path).stem().string();
     };
-    if (stem(command[0]).starts_with("python"))
-        for (std::size_t i = 1; i < command.size(); ++i)
-            if (command[i].ends_with(".py"))
-                return stem(command[i]);
-    return stem(command[0]);
+    if (!stem(command[0]).starts_with("python"))
+        return stem(command[0]);
+    for (std::size_t i = 1; i < command.size(); ++i) {
+        if (command[i].ends_with(".py"))
+            return stem(command[i]);
+        if (command[i - 1] == "-m")
+            return command[i];
+    }
+    return {};
 }
 
 /// Nodes of resource_management; where that says nothing, those that Slurm would be asked for.

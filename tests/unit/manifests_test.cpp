@@ -469,6 +469,10 @@ TEST_CASE("names of jobs become names of hosts") {
     CHECK(derived_name(spec) == "train");
     spec.trainer.command = {"/usr/bin/python3.11", "-u", "/x/Train_GPT.py", "--a"};
     CHECK(derived_name(spec) == "train-gpt");
+    spec.trainer.command = {"python3", "-m", "pkg.finetune"};
+    CHECK(derived_name(spec) == "pkg-finetune");
+    spec.trainer.command = {"python3", "/x/run"};
+    CHECK(derived_name(spec) == "train");
     spec.trainer.command = {"/bin/sh", "-c", "x"};
     CHECK(derived_name(spec) == "train");
     spec.trainer.module = "pkg.train";
