@@ -62,16 +62,17 @@ std::optional<Allocation> read_volcano_allocation(const EnvironmentMap& environm
     }
     const auto& [variable, hosts] = lists.front();
     const auto position = static_cast<std::size_t>(*index);
+    const int asked = all_nodes(options);  // of a range all that may come: the task's replicas
     if (hosts.size() > kMaxHosts || position >= hosts.size() ||
         find_host(hosts, hostname).value_or(position) != position ||
-        (options.nodes > 1 && static_cast<std::size_t>(options.nodes) != hosts.size())) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("VC_TASK_INDEX={} on {}, {} with {} pods, and {} node{} asked for: "
-                                "they do not agree",
-                                *index, hostname, variable, hosts.size(), options.nodes,
-                                options.nodes == 1 ? "" : "s"),
-                    "leave --nnodes out, or give --nnodes, --node-rank and --master-addr on every "
-                    "pod");
+        (asked > 1 && static_cast<std::size_t>(asked) != hosts.size())) {
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("VC_TASK_INDEX={} on {}, {} with {} pods, and {} node{} asked for: "
+                        "they do not agree",
+                        *index, hostname, variable, hosts.size(), asked, asked == 1 ? "" : "s"),
+            "leave --nnodes out, or give --nnodes, --node-rank and --master-addr on every "
+            "pod");
     }
     Allocation allocation;
     allocation.source = "volcano";

@@ -74,7 +74,8 @@ Words words_of(Command command) {
             return {
                 "Submits a job to Slurm: slurm_config of the spec becomes a batch script, and "
                 "the spec is stored as it\nis now, so that the job goes by it whenever it "
-                "starts. docs/guides/submit.md.",
+                "starts. docs/guides/submit.md. Or prints what runs it on\nKubernetes. "
+                "docs/guides/kubernetes.md.",
                 "autolaunch submit -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]",
                 "Prints the job's number on stdout, all else on stderr. Exits with 0; 65 where "
                 "the spec is wrong; 69\nwhere Slurm refuses the job, in its own words, or does "
@@ -84,7 +85,8 @@ Words words_of(Command command) {
                 "  autolaunch submit -c train.yaml --dry-run            the script, for "
                 "reading\n"
                 "  autolaunch submit -c train.yaml slurm_config.nodes=8\n"
-                "  job=$(autolaunch submit -c train.yaml)"};
+                "  job=$(autolaunch submit -c train.yaml)\n"
+                "  autolaunch submit -c train.yaml --to jobset | kubectl apply -f -"};
         case Command::validate:
             return {
                 "Checks a spec. Lists every error with file:line:column; exits with 0 when there "
@@ -106,7 +108,8 @@ Words words_of(Command command) {
                     "Examples:\n  autolaunch schema > train.schema.json"};
         case Command::lint:
             return {
-                "Names the mistakes in batch scripts, specs, gres.conf, slurm.conf, documents and metrics. Runs "
+                "Names the mistakes in batch scripts, specs, gres.conf, slurm.conf, documents and "
+                "metrics. Runs "
                 "nothing.",
                 "autolaunch lint [OPTIONS] FILE...\n       autolaunch lint --rules [--markdown]",
                 "Exits with 0 when there is nothing, or only info, and with 1 otherwise.\n"
@@ -367,9 +370,10 @@ OptionDeclaration& OptionParser::flag(const char* names, std::optional<bool>& va
 }
 
 void OptionParser::add_lint_options() {
-    option("--kind", kind_,
-           "What the files are: script, spec, gres.conf, slurm.conf, document (Markdown) or metrics "
-           "(Prometheus, Grafana). Without it: by content")
+    option(
+        "--kind", kind_,
+        "What the files are: script, spec, gres.conf, slurm.conf, document (Markdown) or metrics "
+        "(Prometheus, Grafana). Without it: by content")
         .type_name("KIND")
         .group("General");
     option("--slurm-conf", slurm_conf_, "The cluster's slurm.conf, to check against its nodes")
@@ -692,8 +696,13 @@ void OptionParser::add_login_options() {
 }
 
 void OptionParser::add_submit_options() {
-    option("--to", submit_.to, "Whom to submit to: slurm, which it is anyway")
+    option("--to", submit_.to,
+           "slurm; or kubernetes, jobset or volcano: print the objects for kubectl")
         .type_name("WHERE")
+        .group("General");
+    option("--run", submit_.earlier_run,
+           "Of pods: a run directory; how long its saves took is how long they may take to end")
+        .type_name("RUN_DIR")
         .group("General");
     flag("--dry-run", dry_run_, "Print the batch script; submit nothing, ask nobody")
         .group("General");

@@ -4,6 +4,7 @@
 #include "cli/option_parser.hpp"
 #include "cli/other_launchers.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "manifests/manifests.hpp"
 #include "spec/spec.hpp"
 
 #include <algorithm>
@@ -180,12 +181,32 @@ void check_lint(const CommandLine& line) {
         throw UsageError("--markdown goes with --rules");
 }
 
+/// What is printed is submitted by others.
+void check_manifest(const CommandLine& line) {
+    const SubmitOptions& submit = line.submit;
+    if (!manifest_kind_from(submit.to))
+        throw UsageError("--to " + submit.to + ": expected slurm, or one of " + manifest_kinds());
+    if (submit.wait || submit.hold || submit.snapshot || line.json)
+        throw UsageError("--to " + submit.to +
+                             " prints what kubectl submits: --wait, --hold, --snapshot and --json "
+                             "do not go with it",
+                         "autolaunch submit -c " + line.spec_file + " --to " + submit.to +
+                             " | kubectl apply -f -");
+    if (!line.program.empty())
+        throw UsageError(line.program[0] + ": --to " + submit.to + " takes KEY=VALUE only",
+                         "the program is the spec's; another one: trainer.command='[" +
+                             join(line.program, ", ") + "]'");
+}
+
 void check_submit(const CommandLine& line) {
     if (line.spec_file.empty())
         throw UsageError("submit needs a spec: what to ask for is its slurm_config",
                          "autolaunch submit -c train.yaml");
     if (line.submit.to != "slurm")
-        throw UsageError("--to " + line.submit.to + ": this version submits to slurm alone");
+        return check_manifest(line);
+    if (!line.submit.earlier_run.empty())
+        throw UsageError("--run goes with --to kubernetes, jobset or volcano",
+                         "for Slurm the newest of the spec's own runs counts");
     if (line.dry_run && (line.submit.wait || line.submit.hold))
         throw UsageError("--dry-run submits nothing: --wait and --hold do not go with it");
 }

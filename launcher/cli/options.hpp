@@ -37,7 +37,8 @@ struct ProgramLine {
 
 /// Of `autolaunch submit`.
 struct SubmitOptions {
-    std::string to = "slurm";
+    std::string to = "slurm";  ///< or a kind of manifest, which is printed
+    std::string earlier_run;   ///< --run, of manifests
     bool hold = false, wait = false, snapshot = false;
 };
 

@@ -3,6 +3,7 @@
 #include "base/workspace.hpp"
 #include "cli/build_info.hpp"
 #include "cli/job_options.hpp"
+#include "cli/print_manifest.hpp"
 #include "cli/site_gate.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -116,10 +117,26 @@ int submit_stages(const CommandLine& line, const JobRequest& pipeline,
     return errors.empty() ? code : report(errors, screen);
 }
 
+/// For the pods of Kubernetes: what is known here of the job's variables is all that they get.
+int print_for_kubectl(const CommandLine& line, ManifestKind kind, const EnvironmentMap& environment,
+                      const Screen& screen) {
+    SpecResult read = load_spec({line.spec_file, line.overrides, environment});
+    const JobSite site = JobSite::read(read.site, read.errors);
+    settle_workspace(read.spec, site, read.errors);
+    settle_with_site(read.spec, read.checkpoint, site, read.errors);
+    if (!read.errors.empty())
+        return report(read.errors, screen);
+    read.spec.secrets = secret_values(environment);
+    require_role(site, read.spec, screen);
+    return print_manifest(read, kind, line.submit.earlier_run, environment);
+}
+
 }  // namespace
 
 int submit_job(const CommandLine& line, const std::map<std::string, std::string>& environment,
                const Screen& screen) {
+    if (const auto kind = manifest_kind_from(line.submit.to))
+        return print_for_kubectl(line, *kind, environment, screen);
     const EnvironmentMap outside = without_job(environment);
     JobRequest job = job_request(line, outside);
     if (job.errors.empty() && !job.spec.pipeline.empty())

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kVariablesShown = 8;
 
 // A '*' at the end stands for anything.
-constexpr std::array<std::string_view, 62> kDifferByNature = {
+constexpr std::array<std::string_view, 64> kDifferByNature = {
     // Slurm: which task and node this is, its CPUs and GPUs
     "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_TASK_PID",
     "SLURM_GTIDS", "SLURM_TOPOLOGY_ADDR*", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE",
@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 62> kDifferByNature = {
     // other launchers: the same
     "OMPI_*", "PMIX_*", "PMI_*", "PMI2_*", "PRTE_*", "MPI_LOCAL*", "MPIR_*", "HYD*", "MV2_*",
     "PALS_*", "ALPS_*", "PBS_*", "LSB_*", "LSF_*", "LS_*", "JSM_*", "RANK", "LOCAL_RANK",
-    "NODE_RANK", "PET_NODE_RANK", "GROUP_RANK", "JOB_COMPLETION_INDEX", "POD_*", "NODE_NAME",
-    "HOST_IP", "KUBERNETES_*", "AUTOLAUNCH_JOB_KEY",
+    "NODE_RANK", "PET_NODE_RANK", "GROUP_RANK", "JOB_COMPLETION_INDEX", "VC_TASK_INDEX",
+    "VK_TASK_INDEX", "POD_*", "NODE_NAME", "HOST_IP", "KUBERNETES_*", "AUTOLAUNCH_JOB_KEY",
     // GPUs
     "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
     "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL",

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "base/workspace.hpp"
+#include "spec/kubernetes_words.hpp"
 #include "spec/preload_words.hpp"
 #include "spec/rank_words.hpp"
 #include "spec/restart_rules.hpp"
@@ -97,6 +98,23 @@ private:
         const bool is_mapping = read_restart_rules(value_, path_, field, errors_);
         reported_ = errors_.size() > before;
         return is_mapping && !reported_;
+    }
+    /// Of the section `kubernetes`: whether it is of its kind, with errors of its own.
+    template <class T, class Reader>
+    bool read_by(Reader reader, T& field) {
+        const std::size_t before = errors_.size();
+        const bool is_of_its_kind = reader(value_, path_, field, errors_);
+        reported_ = errors_.size() > before;
+        return is_of_its_kind && !reported_;
+    }
+    bool read(std::vector<KubernetesToleration>& field) { return read_by(read_tolerations, field); }
+    bool read(std::vector<KubernetesSpread>& field) { return read_by(read_spread, field); }
+    bool read(std::vector<KubernetesVolume>& field) { return read_by(read_volumes, field); }
+    bool read(std::map<std::string, int>& field) { return read_by(read_counted_resources, field); }
+    bool read(std::map<std::string, std::int64_t>& field) { return read_by(read_hugepages, field); }
+    bool read(KubernetesSecretKey& field) { return read_secret_key(value_, field); }
+    bool read(std::map<std::string, KubernetesSecretKey>& field) {
+        return read_by(read_secret_keys, field);
     }
     bool read(ResourceSpec& field) {
         if (key_.form == Form::nodes)

@@ -1,6 +1,7 @@
 #pragma once
 #include "base/workspace.hpp"
 #include "causes/cause.hpp"
+#include "spec/kubernetes_spec.hpp"
 #include "spec/rendezvous_spec.hpp"
 #include "spec/secret_spec.hpp"
 
@@ -256,6 +257,7 @@ struct JobSpec {
     NcclSpec nccl;
     RendezvousSpec rendezvous;
     SlurmSpec slurm;
+    KubernetesSpec kubernetes;
     CheckpointSpec checkpoint;
     WorkspaceSpec workspace;
     MonitoringSpec monitoring;

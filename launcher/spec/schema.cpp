@@ -316,6 +316,101 @@ Section slurm_section() {
           "Further options, as one would type them."}}};
 }
 
+Section kubernetes_section() {
+    return {
+        "kubernetes",
+        "The pods that `autolaunch submit --to` writes (docs/guides/kubernetes.md). A job that runs "
+        "does not read it.",
+        false,
+        false,
+        {{"image", Form::text, FIELD(kubernetes.image), "",
+          "The image, with the trainer and autolaunch in it. A manifest needs it."},
+         {"image_pull_policy",
+          Form::text,
+          FIELD(kubernetes.image_pull_policy),
+          "",
+          "When it is pulled. Without it: Kubernetes' own choice.",
+          {"always", "ifnotpresent", "never"}},
+         {"image_pull_secrets", Form::text_list, FIELD(kubernetes.image_pull_secrets), "",
+          "Secrets with which it is pulled."},
+         {"name", Form::text, FIELD(kubernetes.name), "",
+          "What the job and its Service are called. Without it: slurm_config.job_name or the "
+          "program's name, in small letters, digits and dashes."},
+         {"namespace", Form::text, FIELD(kubernetes.namespace_name), "",
+          "Without it: kubectl's own."},
+         {"service_account", Form::text, FIELD(kubernetes.service_account), "",
+          "The pods' ServiceAccount. Without it: the namespace's, whose token they do not get."},
+         {"queue", Form::text, FIELD(kubernetes.queue), "",
+          "Volcano's queue; of a Job or JobSet Kueue's LocalQueue."},
+         {"priority_class", Form::text, FIELD(kubernetes.priority_class), "", "The PriorityClass."},
+         {"labels", Form::text_map, FIELD(kubernetes.labels), "",
+          "Labels of the job and its pods."},
+         {"annotations", Form::text_map, FIELD(kubernetes.annotations), "",
+          "Annotations of the job and its pods."},
+         {"node_selector", Form::text_map, FIELD(kubernetes.node_selector), "",
+          "Labels that the nodes must have."},
+         {"tolerations", Form::tolerations, FIELD(kubernetes.tolerations), "",
+          "Taints that the pods tolerate. operator: Exists where no value is given."},
+         {"topology_spread", Form::spread, FIELD(kubernetes.topology_spread), "",
+          "Over what the pods are spread: max_skew 1, when_unsatisfiable DoNotSchedule or "
+          "ScheduleAnyway."},
+         {"gpu_resource", Form::text, FIELD(kubernetes.gpu_resource), "nvidia.com/gpu",
+          "What resource_management.gpus_per_node counts: also amd.com/gpu, or a part of a GPU, "
+          "such as nvidia.com/mig-1g.10gb."},
+         {"cpus", Form::number, FIELD(kubernetes.cpus), "",
+          "CPUs of a pod. Without it: resource_management's cpu_cores_per_gpu x gpus_per_node, or "
+          "as many as the node leaves it."},
+         {"memory", Form::size, FIELD(kubernetes.memory_bytes), "", "Memory of a pod."},
+         {"shm_size", Form::size, FIELD(kubernetes.shm_bytes), "",
+          "The most that /dev/shm may hold, which counts as the pod's memory. Without it: half of "
+          "memory, or no limit of its own."},
+         {"rdma", Form::resource_map, FIELD(kubernetes.rdma), "",
+          "Resources of the HCAs of a pod, by the names of the cluster's device plugin. Pods that "
+          "have some may lock memory (IPC_LOCK)."},
+         {"hugepages", Form::hugepages, FIELD(kubernetes.hugepages), "",
+          "Huge pages of a pod, mounted at /dev/hugepages-SIZE."},
+         {"volumes", Form::volumes, FIELD(kubernetes.volumes), "",
+          "What is mounted: {mount: /data, claim: datasets, read_only: true}; nfs is "
+          "SERVER:/PATH, empty_dir a size."},
+         {"secrets", Form::secret_keys, FIELD(kubernetes.secrets), "",
+          "Where the job's `secrets` come from in the cluster, by their names: {HF_TOKEN: "
+          "hub/token} is the key token of the Secret hub."},
+         {"job_key", Form::secret_key, FIELD(kubernetes.job_key), "",
+          "The key of a Secret that proves that pods are of one job. Jobs of several pods need "
+          "it."},
+         {"run_as_user",
+          Form::whole_number,
+          FIELD(kubernetes.user),
+          "1000",
+          "The user of the pods, never root.",
+          {},
+          1},
+         {"run_as_group",
+          Form::whole_number,
+          FIELD(kubernetes.group),
+          "1000",
+          "Their group, to which volumes are given, too (fsGroup).",
+          {},
+          1},
+         {"retries",
+          Form::whole_number,
+          FIELD(kubernetes.retries),
+          "3",
+          "How often Kubernetes starts the whole job again where its nodes did not come together, "
+          "one was lost or the system refused. Exit code 75 and evictions do not count (with "
+          "Volcano they do, where this is given); a program "
+          "that failed is not started again (that is restart.max_restarts).",
+          {},
+          0,
+          1000},
+         {"active_deadline", Form::duration, FIELD(kubernetes.active_deadline), "",
+          "The job is ended after this time, whatever has become of it."},
+         {"ttl_after_finished", Form::duration, FIELD(kubernetes.ttl), "",
+          "It is deleted so long after its end. Without it: it stays."},
+         {"autolaunch_path", Form::text, FIELD(kubernetes.autolaunch_path), "autolaunch",
+          "autolaunch in the image: a path, or a name in its PATH."}}};
+}
+
 Section checkpoint_section() {
     return {
         "checkpoint",
@@ -562,6 +657,7 @@ std::vector<Section> make_sections() {
             nccl_section(),
             rendezvous_section(),
             slurm_section(),
+            kubernetes_section(),
             checkpoint_section(),
             workspace_section(),
             monitoring_section(),
@@ -702,6 +798,23 @@ std::string expectation(const Key& key) {
         case Form::restart_map:
             return "a mapping of causes to {budget: 3, window: 3 per 6h, delay: 10s, backoff: 2, "
                    "action: restart, requeue or stop}";
+        case Form::tolerations:
+            return "a list of {key: nvidia.com/gpu, operator: Exists or Equal, value, effect, "
+                   "seconds}";
+        case Form::spread:
+            return "a label of nodes, such as kubernetes.io/hostname, or a list of {topology_key, "
+                   "max_skew, when_unsatisfiable}";
+        case Form::resource_map:
+            return "a mapping of resources to whole numbers, such as {rdma/hca_shared_devices: 1}";
+        case Form::hugepages:
+            return "a mapping of sizes of pages to sizes, such as {2Mi: 4GiB}";
+        case Form::volumes:
+            return "a list of {mount: /data, claim, host_path, nfs, config_map, secret or "
+                   "empty_dir, sub_path, read_only}";
+        case Form::secret_key:
+            return "SECRET/KEY";
+        case Form::secret_keys:
+            return "a mapping of names of `secrets` to SECRET/KEY";
         case Form::of_site:
             return "a mapping";
         case Form::free_form:

@@ -42,6 +42,13 @@ enum class Form {
     hang_after,      ///< auto, off or a duration
     folder_mode,     ///< octal, as chmod writes it
     restart_map,     ///< causes to what follows from them
+    tolerations,     ///< a list of Kubernetes' tolerations
+    spread,          ///< a label of nodes, or a list of {topology_key, max_skew, …}
+    resource_map,    ///< names of extended resources to whole numbers
+    hugepages,       ///< sizes of pages to sizes
+    volumes,         ///< a list of {mount, claim or host_path or …}
+    secret_key,      ///< SECRET/KEY
+    secret_keys,     ///< names to SECRET/KEY
     of_site,         ///< a mapping that launcher/site reads, as the administrator's file has it
     free_form        ///< the trainer's own
 };
@@ -49,15 +56,17 @@ enum class Form {
 template <class T>
 using FieldOf = T& (*)(JobSpec&);
 /// Where a value goes; monostate: only into the trainer's configuration.
-using Field =
-    std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>,
-                 FieldOf<std::optional<int>>, FieldOf<std::optional<bool>>,
-                 FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
-                 FieldOf<std::optional<std::uint32_t>>, FieldOf<std::chrono::milliseconds>,
-                 FieldOf<std::vector<std::string>>, FieldOf<std::vector<int>>,
-                 FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>,
-                 FieldOf<Preflight>, FieldOf<ResourceSpec>, FieldOf<InputSpec>,
-                 FieldOf<PreloadSpec>, FieldOf<HangAfter>, FieldOf<RestartRules>>;
+using Field = std::variant<
+    std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>, FieldOf<std::optional<int>>,
+    FieldOf<std::optional<bool>>, FieldOf<std::optional<double>>,
+    FieldOf<std::optional<std::int64_t>>, FieldOf<std::optional<std::uint32_t>>,
+    FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
+    FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>,
+    FieldOf<Preflight>, FieldOf<ResourceSpec>, FieldOf<InputSpec>, FieldOf<PreloadSpec>,
+    FieldOf<HangAfter>, FieldOf<RestartRules>, FieldOf<std::vector<KubernetesToleration>>,
+    FieldOf<std::vector<KubernetesSpread>>, FieldOf<std::vector<KubernetesVolume>>,
+    FieldOf<std::map<std::string, int>>, FieldOf<std::map<std::string, std::int64_t>>,
+    FieldOf<KubernetesSecretKey>, FieldOf<std::map<std::string, KubernetesSecretKey>>>;
 
 struct Key {
     std::string_view name;

@@ -102,6 +102,14 @@ Json secrets_map() {
     return {{"anyOf", Json::array({secret, {{"type", "null"}}})}};
 }
 
+/// A list of mappings that have these keys, and scalars for values.
+Json mappings(std::initializer_list<const char*> keys) {
+    Json item = {{"type", "object"}, {"additionalProperties", false}};
+    for (const char* key : keys)
+        item["properties"][key] = {{"type", {"string", "number", "boolean", "null"}}};
+    return {{"type", "array"}, {"items", item}};
+}
+
 constexpr const char* kModulePattern = R"(^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$)";
 
 Json form_schema(const Key& key) {
@@ -182,6 +190,27 @@ Json form_schema(const Key& key) {
             return any_of({{{"type", {"integer", "string"}}, {"pattern", "^(0o)?[0-7]{3,5}$"}}});
         case Form::restart_map:
             return restart_map();
+        case Form::tolerations:
+            return mappings({"key", "operator", "value", "effect", "seconds"});
+        case Form::volumes:
+            return mappings({"mount", "claim", "host_path", "nfs", "config_map", "secret",
+                             "empty_dir", "sub_path", "read_only"});
+        case Form::spread:
+            return any_of({{{"type", "string"}, {"minLength", 1}},
+                           {{"type", "array"}, {"items", {{"type", {"object", "string"}}}}}});
+        case Form::resource_map: {
+            Json counts = {{"type", "object"}, {"propertyNames", {{"pattern", "^[^/]+/[^/]+$"}}}};
+            counts["additionalProperties"] = any_of({{{"type", "integer"}, {"minimum", 1}}});
+            return counts;
+        }
+        case Form::hugepages:
+            return {{"type", "object"},
+                    {"propertyNames", {{"pattern", "^[0-9]+[KMG]i$"}}},
+                    {"additionalProperties", {{"type", {"integer", "string"}}}}};
+        case Form::secret_key:
+            return any_of({{{"type", "string"}, {"pattern", "^[a-z0-9.-]+/[-._a-zA-Z0-9]+$"}}});
+        case Form::secret_keys:
+            return scalar_map("^[A-Za-z_][A-Za-z0-9_]*$");
         case Form::of_site:
             return {{"type", "object"}};
         case Form::free_form:

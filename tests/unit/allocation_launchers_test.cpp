@@ -240,8 +240,28 @@ TEST_CASE("a pod of a Volcano job") {
     for (const NodeOptions& alone :
          {NodeOptions{.standalone = true}, NodeOptions{.nodes_given = true}})
         CHECK(read_allocation(pod, "gpt-worker-1", alone).node_names == Names{"gpt-worker-1"});
+    const NodeOptions range = {.nodes = 1, .most_nodes = 1, .spare_nodes = 1};
+    CHECK(read_allocation(pod, "gpt-worker-1", range).node_names.size() == 2);
+    CHECK(read_allocation(pod, "gpt-worker-1", {.nodes = 1, .most_nodes = 2}).node_rank == 1);
+    CHECK(fault(pod, "gpt-worker-1", {.nodes = 2, .most_nodes = 3}).find("and 3 nodes asked for") !=
+          std::string::npos);
     const NodeOptions told = {.nodes = 3, .node_rank = 2, .head_address = "gpt-master-0.gpt"};
     CHECK(read_allocation(pod, "gpt-worker-1", told).node_rank == 2);
+}
+
+TEST_CASE("pods of several tasks that Volcano's plugin pytorch numbers") {
+    const EnvironmentMap pod = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
+                                {"VC_TASK_INDEX", "0"},
+                                {"VC_MASTER_HOSTS", "gpt-master-0.gpt"},
+                                {"VC_WORKER_HOSTS", "gpt-worker-0.gpt,gpt-worker-1.gpt"},
+                                {"MASTER_ADDR", "gpt-master-0.gpt"},
+                                {"MASTER_PORT", "23456"},
+                                {"WORLD_SIZE", "3"},
+                                {"RANK", "1"}};
+    const Allocation allocation = read_allocation(pod, "gpt-worker-0");
+    CHECK(allocation.node_names == Names{"gpt-master-0.gpt", "gpt-worker-0", "node-rank-2"});
+    CHECK(allocation.node_rank == 1);
+    CHECK(allocation.head_address == "gpt-master-0.gpt");
 }
 
 TEST_CASE("one of several that is not told of how many does not train alone") {

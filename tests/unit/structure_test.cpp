@@ -47,6 +47,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/allocation", {"lib/base", "lib/session"}},
     {"launcher/stopping",
      {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation"}},
+    {"launcher/manifests",
+     {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec", "launcher/stopping"}},
     {"launcher/site",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec",
       "launcher/allocation"}},
@@ -232,7 +234,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/checkpoints",
       "launcher/run_report",
       "launcher/run",
-      "launcher/audit"}},
+      "launcher/audit",
+      "launcher/manifests",
+      "launcher/stopping"}},
 };
 
 // Third-party headers that only these rooms may include.
