@@ -32,6 +32,16 @@ UnderWay& all_under_way() {
     return under_way;
 }
 
+// We must not wait for the command; it may wait for us, or it would lose what no pipe holds.
+bool make_pipe(UniqueFd& read_end, UniqueFd& write_end) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+        return false;
+    read_end.reset(ends[0]);
+    write_end.reset(ends[1]);
+    return ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK) == 0;
+}
+
 // posix_spawn's settings: no standard input, its output to us, no other descriptor. Stops are
 // blocked, for Slurm sends them to all processes of a step, and the command is to say why.
 class SpawnSettings {
@@ -73,19 +83,12 @@ private:
 }  // namespace
 
 SlurmCommand::SlurmCommand(std::vector<std::string> argv, Errors errors) {
-    std::array<int, 2> ends{};
-    if (argv.empty() || ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    UniqueFd read_end, write_end, errors_end;
+    if (argv.empty() || !make_pipe(read_end, write_end))
         return;
-    UniqueFd read_end(ends[0]);
-    const UniqueFd write_end(ends[1]);
-    UniqueFd errors_end;
-    if (errors == Errors::apart) {
-        errors_apart_ = true;
-        if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
-            return;
-        errors_fd_.reset(ends[0]);
-        errors_end.reset(ends[1]);
-    }
+    errors_apart_ = errors == Errors::apart;
+    if (errors_apart_ && !make_pipe(errors_fd_, errors_end))
+        return;
     const int errors_to = errors == Errors::take ? write_end.get() : errors_end.get();
     const SpawnSettings settings(write_end.get(), errors_to);
     std::vector<char*> arguments;

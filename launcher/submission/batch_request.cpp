@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "lint/sbatch_script.hpp"
 #include "lint/slurm_options.hpp"
+#include "secrets/secrets.hpp"
 #include "stopping/stop_budget.hpp"
 #include "submission/dependencies.hpp"
 
@@ -433,6 +434,11 @@ void Builder::add_start() {
     if (!place_.words.empty())
         script.program.emplace_back("--");
     script.program.insert(script.program.end(), place_.words.begin(), place_.words.end());
+    if (mask_arguments(place_.words, spec_.secrets) != place_.words)
+        request_.errors.push_back(
+            {"the command line", 0, 0, "",
+             "PROGRAM's arguments hold a secret, and Slurm stores the script and shows it; say "
+             "under `secrets` where it comes from (docs/secrets.md)"});
     for (const std::string& word : script.program)
         if (const std::string why = why_no_script_text(word); !why.empty())
             request_.errors.push_back({"the command line", 0, 0, "", '"' + word + "\" " + why});

@@ -72,7 +72,8 @@ void list_below(const fs::path& root, const fs::path& below, const std::vector<f
                     "name data and outputs in .gitignore, or submit without --snapshot");
 }
 
-void copy_one(const fs::path& from, const fs::path& to, CodeCopy& copy) {
+void copy_one(const fs::path& root, const fs::path& name, const fs::path& folder, CodeCopy& copy) {
+    const fs::path from = root / name, to = folder / name;
     std::error_code error;
     const fs::file_type type = fs::symlink_status(from, error).type();
     if (type == fs::file_type::not_found)
@@ -82,6 +83,8 @@ void copy_one(const fs::path& from, const fs::path& to, CodeCopy& copy) {
         fs::copy_symlink(from, to, error);
     } else if (type == fs::file_type::regular) {
         copy.bytes += file_bytes(from);
+        if (copy.bytes > kMostBytes)
+            too_much(root);
         fs::copy_file(from, to, error);
     } else {
         return;  // a submodule, whose files git lists for itself alone; a socket
@@ -109,9 +112,7 @@ CodeCopy copy_code(const fs::path& folder, const std::optional<CodeState>& state
     for (const std::string& name : names) {
         if (lies_in(root / name, without))
             continue;
-        copy_one(root / name, to / name, copy);
-        if (copy.bytes > kMostBytes)
-            too_much(root);
+        copy_one(root, name, to, copy);
     }
     copy.workdir = (to / folder.lexically_relative(root)).lexically_normal();
     make_folders(copy.workdir);

@@ -42,8 +42,9 @@ private:
     bool started_;
 };
 
+/// Each of them has a line to say even where there is nothing.
 std::optional<std::string> good_text(const CommandAnswer& answer) {
-    return answer.good() ? std::optional(answer.out) : std::nullopt;
+    return answer.good() && !answer.out.empty() ? std::optional(answer.out) : std::nullopt;
 }
 
 [[noreturn]] void no_controller(const CommandAnswer& answer) {
@@ -80,7 +81,6 @@ ClusterAnswers ask_cluster(const std::vector<std::string>& depends_on, const std
     ClusterAnswers answers;
     answers.config = told.out;
     answers.partitions = good_text(partitions.wait(deadline));
-    // Without a reservation scontrol says so in a line.
     answers.reservations = good_text(reservations.wait(deadline));
     answers.associations = good_text(associations.wait(deadline));
     answers.qos = good_text(qos.wait(deadline));

@@ -77,6 +77,10 @@ shown validate "$AUTOLAUNCH" validate wrong.yaml "trainer.env.TYPED_SECRET.x=$(c
 shown validate_json "$AUTOLAUNCH" validate --json wrong.yaml
 shown argument "$AUTOLAUNCH" plan -c argument.yaml
 contains "what an argument tells everybody" shown-argument 'every user of the node'
+shown submit "$AUTOLAUNCH" submit -c job.yaml --dry-run --json
+shown submit_argument "$AUTOLAUNCH" submit -c argument.yaml --dry-run
+shown submit_wrong "$AUTOLAUNCH" submit -c wrong.yaml --dry-run "trainer.env.TYPED_SECRET=$(canary 24)"
+shown submit_typed "$AUTOLAUNCH" submit -c job.yaml --dry-run -- train --api-key "$(canary 24)"
 shown profile "$AUTOLAUNCH" plan -n 2 -c job.yaml "nccl.profile=$work/profile.yaml"
 shown lint "$AUTOLAUNCH" lint --json job.sh
 shown lint_spec "$AUTOLAUNCH" lint job.yaml wrong.yaml

@@ -39,6 +39,26 @@ says 64 'there is no program to run' "$AUTOLAUNCH" submit -c <(grep -v command t
 says 69 'autolaunch submit --dry-run shows the script without it' "$AUTOLAUNCH" submit -c train.yaml
 says 69 'scontrol cannot be started: is this a login node' env PATH=/nowhere "$AUTOLAUNCH" submit -c train.yaml
 says 0 'slurm_config.modules, venv, conda and setup are the batch script' env SLURM_JOB_ID= "$AUTOLAUNCH" -c train.yaml trainer.command=/bin/true
+# ---- a Slurm that is two scripts: it takes every job ----------------------------------------------------------------
+mkdir fake
+printf '#!/bin/sh\ncase "$*" in *config*) echo "MaxArraySize = 1001"; echo "KillWait = 30 sec" ;; esac\n' >fake/scontrol
+printf '#!/bin/sh\n[ "$1" = --parsable ] && echo 7 || echo "sbatch: Job 7 to start at 2026-11-29T14:00:00" >&2\n' >fake/sbatch
+printf '#!/bin/sh\nPATH=%s/fake:$PATH exec "$@"\n' "$work" >fake/with
+chmod +x fake/*
+fake=$work/fake/with
+mkdir plain && cp train.yaml plain && cd plain && mkdir -p .hidden lib/__pycache__ runs && touch .hidden/x lib/a.py lib/__pycache__/a.pyc runs/log
+"$fake" "$AUTOLAUNCH" submit -c train.yaml --snapshot >out.log 2>err.log || failed "exit code $?: $(cat err.log)"
+[ "$(cat out.log)" = 7 ] || failed "on stdout: $(cat out.log)"
+code=$(echo runs/.submitted/gpt-*/code)
+[ "$(cd "$code" && find . -type f | sort | tr '\n' ' ')" = './err.log ./lib/a.py ./out.log ./train.yaml ' ] || failed "the copy: $(find "$code")"
+grep -q "workdir: \"*$work/plain/$code" runs/.submitted/gpt-*/spec.yaml || failed "$(cat runs/.submitted/gpt-*/spec.yaml)"
+rm -r runs/.submitted && truncate -s 600M weights
+says 69 'more than 512 MiB or 50,000 files' "$fake" "$AUTOLAUNCH" submit -c train.yaml --snapshot
+[ -z "$(ls runs/.submitted)" ] || failed "left of a job that is none"
+says 65 'goes up to 1001, and MaxArraySize' "$fake" "$AUTOLAUNCH" submit -c train.yaml slurm_config.array=0-1001
+says 0 'not known: ' "$fake" "$AUTOLAUNCH" submit -c train.yaml
+cd .. && rm -r plain
+
 printf '%s\n' 'pipeline: [{name: a, spec: train.yaml}, {name: b, spec: train.yaml, after: any}]' >all.yaml
 "$AUTOLAUNCH" submit -c all.yaml --dry-run >all.sh 2>err.log || failed "exit code $?: $(cat err.log)"
 grep -qx '# ---- stage b --dependency=afterany:a' all.sh && [ "$(grep -c '^exec srun' all.sh)" = 2 ] || failed "$(cat all.sh)"

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <tuple>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -34,6 +35,26 @@ std::optional<seconds> ask(const std::string& script) {
 }
 
 }  // namespace
+
+TEST_CASE("a command's errors and code are told apart from its answer") {
+    const auto run = [](const std::string& script, std::chrono::milliseconds time) {
+        SlurmCommand command({"sh", "-c", script}, SlurmCommand::Errors::apart);
+        const std::string answer = command.wait(Deadline::after(time));
+        return std::tuple(answer, command.errors(), command.exit_code());
+    };
+    CHECK(run("echo out; echo err >&2; exit 3", kPatience) ==
+          std::tuple<std::string, std::string, std::optional<int>>("out\n", "err\n", 3));
+    CHECK(std::get<2>(run("exec >&-; sleep 0.2; exit 4", kPatience)) == 4);
+    CHECK(std::get<2>(run("kill -9 $$", kPatience)) == std::nullopt);
+    CHECK(std::get<2>(run("sleep 60", std::chrono::milliseconds(100))) == std::nullopt);
+    // More than a pipe holds, before the answer.
+    const auto [answer, errors, code] =
+        run("head -c 100000 /dev/zero | tr '\\0' x >&2; echo done", kPatience);
+    CHECK(answer == "done\n");
+    CHECK(errors.size() == 100'000);
+    CHECK(code == 0);
+    CHECK_FALSE(has_children());
+}
 
 TEST_CASE("squeue is asked for the one job, and its answer is read") {
     const FakeSqueue squeue(

@@ -477,6 +477,18 @@ TEST_CASE("random texts survive: quotes, references, blanks, whatever stands bes
     CHECK(same > 1500);
 }
 
+TEST_CASE("no secret's value comes into the script") {
+    BatchPlace here = place();
+    here.words = {"train", "--api-key", "Zx81-kRt5-9pQm-77aB"};
+    SpecResult read = load_for_later("trainer: {command: [a]}\n");
+    CHECK(contains(join(lines_of(batch_request(read, here).errors), "\n"),
+                   "the command line: PROGRAM's arguments hold a secret"));
+    here.words = {"train", "--lr", "Zx81-kRt5-9pQm-77aB"};
+    CHECK(batch_request(read, here).errors.empty());
+    read.spec.secrets = {"Zx81-kRt5-9pQm-77aB"};  // what a variable of the environment holds
+    CHECK(batch_request(read, here).errors.size() == 1);
+}
+
 TEST_CASE("no secret's value comes into the stored spec") {
     const auto refusal = [](const std::string& text, std::vector<std::string> overrides = {}) {
         return first_error(text, std::move(overrides));
