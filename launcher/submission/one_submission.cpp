@@ -2,6 +2,7 @@
 
 #include "base/file_system.hpp"
 #include "base/text.hpp"
+#include "base/user_database.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint.hpp"
 #include "secrets/secrets.hpp"
@@ -14,8 +15,6 @@
 #include "submission/stored_job.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -55,11 +54,6 @@ std::string job_name(const JobSpec& spec) {
     return !spec.slurm.job_name.empty() ? spec.slurm.job_name
            : !spec.name.empty()         ? spec.name
                                         : file;
-}
-
-std::string user_name() {
-    const passwd* user = ::getpwuid(::getuid());
-    return user == nullptr ? std::to_string(::getuid()) : user->pw_name;
 }
 
 }  // namespace
@@ -243,7 +237,7 @@ Json Submission::record() const {
 /// False: it cannot be submitted.
 bool Submission::ask_slurm() {
     const ClusterAnswers answers =
-        ask_cluster(batch_.depends_on, user_name(), Deadline::after(kClusterTime));
+        ask_cluster(batch_.depends_on, own_user_record().name, Deadline::after(kClusterTime));
     const ClusterVerdict verdict =
         judge_cluster(request_.read, batch_, answers, save_, std::chrono::system_clock::now());
     const auto tell = [this](const std::string& line) {
