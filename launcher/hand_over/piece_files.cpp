@@ -54,7 +54,7 @@ const PieceFiles::Files& PieceFiles::all() {
         for (const auto& [name, store] : transfer_.stores()) {
             const std::size_t place = std::stoul(name);
             files_[name] = std::make_shared<PieceFile>(
-                store, [this, place, store](std::size_t piece, Transfer::Chunk& into) {
+                store, [this, place, store = store](std::size_t piece, Transfer::Chunk& into) {
                     return above_.ask(place, piece, into, chunk_bytes(store->file(), piece));
                 });
         }

@@ -34,7 +34,7 @@ says 65 "override slurm_config.dependency=afterr:1: slurm_config.dependency: Slu
 says 65 'slurm_config.setup: its lines take the script' "$AUTOLAUNCH" submit -c train.yaml 'slurm_config.setup=["cat <<E"]' --dry-run
 says 65 'trainer.env.DB_PASSWORD: holds a secret' "$AUTOLAUNCH" submit -c train.yaml trainer.env.DB_PASSWORD=Zx81-kRt5-9pQm --dry-run
 says 66 'nowhere.yaml' "$AUTOLAUNCH" submit -c nowhere.yaml --dry-run
-says 64 'submits to slurm alone' "$AUTOLAUNCH" submit -c train.yaml --to kubernetes
+says 64 'expected slurm, or one of kubernetes, jobset, volcano' "$AUTOLAUNCH" submit -c train.yaml --to podman
 says 64 'there is no program to run' "$AUTOLAUNCH" submit -c <(grep -v command train.yaml) --dry-run
 says 69 'autolaunch submit --dry-run shows the script without it' "$AUTOLAUNCH" submit -c train.yaml
 says 69 'scontrol cannot be started: is this a login node' env PATH=/nowhere "$AUTOLAUNCH" submit -c train.yaml

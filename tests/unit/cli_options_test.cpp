@@ -114,8 +114,17 @@ TEST_CASE("submit") {
     CHECK((line.submit.wait && line.submit.hold && line.submit.snapshot && line.json));
     CHECK(parse({"submit", "-c", "f.yaml", "--to", "slurm", "--dry-run"}).dry_run);
     CHECK(contains(usage_error_of({"submit"}), "submit needs a spec"));
-    CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--to", "kubernetes"}),
-                   "--to kubernetes: this version submits to slurm alone"));
+    const auto pods = parse({"submit", "-c", "f.yaml", "--to", "kubernetes", "--run", "runs/a"});
+    CHECK((pods.submit.to == "kubernetes" && pods.submit.earlier_run == "runs/a"));
+    CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--to", "podman"}),
+                   "--to podman: expected slurm, or one of kubernetes, jobset, volcano"));
+    for (const char* option : {"--wait", "--hold", "--snapshot", "--json"})
+        CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--to", "jobset", option}),
+                       "--to jobset prints what kubectl submits"));
+    CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--to", "volcano", "--", "a"}),
+                   "--to volcano takes KEY=VALUE only"));
+    CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--run", "runs/a"}),
+                   "--run goes with --to kubernetes"));
     CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--dry-run", "--wait"}),
                    "--dry-run submits nothing"));
     CHECK(contains(usage_error_of({"submit", "-c", "f.yaml", "--nproc-per-node", "2"}),

@@ -68,7 +68,7 @@ TEST_CASE("a list of files from another mover is read or refused, with any bit f
     CHECK(lists >= 2);
     const std::string one = R"([["/a",1,0,420]])";
     CHECK(launcher::check_hand_over_list(one));
-    for (const char* bytes : {"0", "-1", "4398046511105", "9223372036854775808"}) {
+    for (const char* bytes : {"0", "-1", "4398046511105", "1e3", "1e300", "9223372036854775808"}) {
         std::string wrong = one;
         wrong.replace(wrong.find(",1,") + 1, 1, bytes);
         CHECK_FALSE(launcher::check_hand_over_list(wrong));
