@@ -183,7 +183,7 @@ Json form_schema(const Key& key) {
         case Form::restart_map:
             return restart_map();
         case Form::of_site:
-            return {{"type", "object"}};
+            return {{"type", key.choices.empty() ? "object" : "boolean"}};
         case Form::free_form:
             return Json::object();
     }
