@@ -19,6 +19,7 @@ test_packages=(
     ccache doctest-dev mpich libmpich-dev libtorch-dev python3-torch python3-jsonschema procps util-linux
     slurmctld slurmd slurm-client munge iproute2 faketime
     age radosgw ceph-mon ceph-osd
+    podman crun uidmap bubblewrap
     python3-mpi4py hpcc lammps netpipe-openmpi netpipe-mpich2
 )
 
