@@ -126,5 +126,21 @@ run 65 -n 1 container.runtime=docker true
 contains "docker" "$work/err.log" "docker's containers are children of its daemon and not of autolaunch"
 run 65 -n 1 logging.stdio=pty true
 contains "a terminal" "$work/err.log" "podman gives a terminal away only through a copy"
+
+# ---- the doctor looks into it -------------------------------------------------------------------------------------------
+doctor() { # EXPECTED_CODE ARGUMENTS...
+    local expected=$1 code=0
+    shift
+    as_user "$AUTOLAUNCH" doctor "$@" >"$work/out.log" 2>"$work/err.log" </dev/null || code=$?
+    expect "exit code of doctor $*" "$expected" "$code"
+}
+mkdir -p "$work/root/usr/lib" && touch "$work/root/usr/lib/libnccl.so.2.21.5"
+tar -C "$work/root" -c . | as_user podman import --change 'ENV CUDA_VERSION=12.4' - localhost/contained:cuda >"$work/import.log" 2>&1 || fail "import"
+doctor 0 -c job.yaml container.image=localhost/contained:cuda --container spec
+contains "the NCCL of the image" "$work/out.log" "/usr/lib/libnccl.so.2.21.5"
+[ -e /proc/driver/nvidia/version ] || contains "no driver" "$work/out.log" "the image has CUDA 12.4, and this node no NVIDIA driver"
+doctor 78 --container localhost/none:1
+contains "no image" "$work/out.log" "the image does not start: "
+doctor 64 --container spec
 nothing_of_it
 echo "passed"

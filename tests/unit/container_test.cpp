@@ -1,7 +1,9 @@
 // What ranks run in: the spec's words, the choice, and the command around each rank's, by runtime.
 #include "containers/choose_container.hpp"
 #include "containers/container_argv.hpp"
+#include "containers/container_probe.hpp"
 #include "containers/image_digest.hpp"
+#include "doctor/container_findings.hpp"
 #include "generation/contained_ranks.hpp"
 #include "spec/container_words.hpp"
 #include "spec_files.hpp"
@@ -293,4 +295,87 @@ TEST_CASE("what cannot be done in a container is refused with what can") {
     CHECK(why_not_in_container(plan, choice).find("restart.warm_processes") == 0);
     choice.program.clear();  // pyxis: there is nothing around ranks
     CHECK(why_not_in_container(plan, choice).empty());
+}
+
+namespace {
+
+// "warn container_driver" of what the doctor says, worst or first; "fine", "idle" or "unchecked".
+std::string said_of(const NodeReport& report, const std::string& check) {
+    for (const Finding& finding : report.findings)
+        if (finding.check == check)
+            return std::string(severity_name(finding.severity)) + ": " + finding.what;
+    if (has(report.fine, check))
+        return "fine";
+    for (const Unchecked& idle : report.idle)
+        if (idle.check == check)
+            return "idle: " + idle.why;
+    for (const Unchecked& one : report.unchecked)
+        if (one.check == check)
+            return "unchecked: " + one.why;
+    return "nothing";
+}
+
+ContainerExamined image_with(std::map<std::string, std::vector<std::string>> said,
+                             const std::string& driver) {
+    said["shell"] = {""};
+    return {.said = std::move(said), .trouble = "", .driver = driver};
+}
+
+}  // namespace
+
+TEST_CASE("doctor: what the shell in an image says") {
+    const ContainerProbe probe = parse_probe(
+        "a banner\nautolaunch: shell\nautolaunch: nccl /usr/lib/libnccl.so.2.21.5\n"
+        "autolaunch: nccl /usr/lib/libnccl.so.2.21.5\nautolaunch: nccl /opt/b/libnccl.so.2.1\n");
+    CHECK(probe.trouble == "a banner");
+    CHECK(probe.said.at("shell") == std::vector<std::string>{""});
+    CHECK(probe.said.at("nccl").size() == 2);
+    CHECK(parse_probe("Error: image not known\n").trouble == "Error: image not known");
+}
+
+TEST_CASE("doctor: a driver is old enough for an image's CUDA, or not, or nobody knows") {
+    CHECK(oldest_driver_for("12.8.0.038") == "525.60.13");
+    CHECK(oldest_driver_for("9.0").empty());
+    const auto driver = [](const std::string& cuda, const std::string& version,
+                           std::map<std::string, std::vector<std::string>> said = {}) {
+        said["cuda"] = {cuda};
+        return said_of(judge_container("n", image_with(said, version)), "container_driver");
+    };
+    CHECK(driver("12.4", "550.54.15") == "fine");
+    CHECK(driver("12.4", "525.60.13") == "fine");
+    CHECK(driver("12.4", "525.60.9") ==
+          "fail: the image has CUDA 12.4, which needs driver 525.60.13 or later; this node has "
+          "525.60.9");
+    CHECK(driver("13.0", "550.54.15", {{"compat", {"/usr/local/cuda/compat/libcuda.so.580.1"}}})
+              .starts_with("warn: the image has CUDA 13.0"));
+    CHECK(driver("13.0", "").starts_with("unchecked: the image has CUDA 13.0, and this node no"));
+    CHECK(driver("8.0", "550.54.15").starts_with("unchecked: which driver"));
+    CHECK(said_of(judge_container("n", image_with({}, "550.54.15")), "container_driver")
+              .starts_with("unchecked: the image does not say which CUDA"));
+}
+
+TEST_CASE("doctor: devices, NCCL and its plugin inside an image") {
+    ContainerExamined none = image_with({}, "");
+    CHECK(said_of(judge_container("n", none), "container_devices") == "idle: no GPU");
+    CHECK(
+        said_of(judge_container("n", none), "container_nccl").starts_with("unchecked: no libnccl"));
+    CHECK(said_of(judge_container("n", none), "container_plugin").starts_with("idle: no HCA"));
+    CHECK(said_of(judge_container("n", image_with({}, "550.1")), "container_devices") ==
+          "fail: no GPU is seen inside");
+    CHECK(said_of(judge_container("n", image_with({{"gpu", {"/dev/nvidia0"}}}, "550.1")),
+                  "container_devices") == "warn: GPUs are seen inside, and no libcuda.so.1");
+    ContainerExamined full = image_with({{"gpu", {"/dev/nvidia0"}},
+                                         {"libcuda", {"/usr/lib64/libcuda.so.1"}},
+                                         {"nccl", {"/usr/lib/libnccl.so.2.21.5"}},
+                                         {"plugin", {"/opt/x/lib/libnccl-net.so"}}},
+                                        "550.1");
+    CHECK(said_of(judge_container("n", full), "container_devices") == "fine");
+    CHECK(said_of(judge_container("n", full), "container_nccl") ==
+          "info: /usr/lib/libnccl.so.2.21.5");
+    CHECK(said_of(judge_container("n", full), "container_plugin") ==
+          "info: network plugin /opt/x/lib/libnccl-net.so");
+    full.said["wheel"] = {"nvidia_nccl_cu12-2.20.5.dist-info"};
+    CHECK(said_of(judge_container("n", full), "container_nccl").starts_with("hint: several NCCL"));
+    CHECK(said_of(judge_container("n", {.said = {}, .trouble = "image not known", .driver = ""}),
+                  "container") == "fail: the image does not start: image not known");
 }
