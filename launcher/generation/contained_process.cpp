@@ -20,6 +20,16 @@ bool is_parent_of_containers(pid_t parent) {
 
 }  // namespace
 
+ChildEnd end_in_container(ChildEnd end) {
+    constexpr int kSignalled = 128;
+    const int signal = end.exit_code.value_or(0) - kSignalled;
+    if (signal <= 0 || signal > SIGRTMAX)
+        return end;
+    end.exit_code.reset();
+    end.signal = signal;
+    return end;
+}
+
 pid_t ContainedProcess::pid() const {
     try {
         long long pid = 0;

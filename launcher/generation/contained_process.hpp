@@ -1,4 +1,6 @@
 #pragma once
+#include "spawn/spawn.hpp"
+
 #include <sys/types.h>
 
 #include <string>
@@ -23,5 +25,10 @@ public:
 private:
     std::string pid_file_;
 };
+
+/// podman exits with 128 + N where signal N has ended the program, which is then what happened to
+/// the rank. (A program that exits with such a number by itself cannot be told from it; shells do,
+/// for what a signal has ended below them.) Pure.
+ChildEnd end_in_container(ChildEnd end);
 
 }  // namespace autolaunch::launcher

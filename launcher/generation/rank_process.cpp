@@ -82,9 +82,10 @@ void RankProcess::forward(int signal) const {
         ::kill(pid, signal);
 }
 
-void RankProcess::on_child_end(const ChildEnd& end) {
+void RankProcess::on_child_end(const ChildEnd& ended) {
     if (contained_)  // it goes on where what has started it was killed
         contained_->signal_group(SIGKILL);
+    const ChildEnd end = contained_ ? end_in_container(ended) : ended;
     exited_ = {.rank = plan_->rank,
                .local_rank = plan_->local_rank,
                .pid = pid_,

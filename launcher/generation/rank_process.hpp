@@ -92,7 +92,7 @@ public:
     const std::vector<std::string>& left_running() const { return left_running_; }
 
 private:
-    void on_child_end(const ChildEnd& end);
+    void on_child_end(const ChildEnd& ended);
     void signal_program(int signal);
     std::vector<pid_t> who_catches(int signal) const;
 

@@ -77,6 +77,7 @@ echo "a line" >"$work/line" && input=$work/line run 0 -n 1 cat
 says_rank 0 "a line"
 run 7 -n 2 sh -c '[ "$RANK" = 0 ] || exit 7; sleep 60'
 run 137 -n 1 sh -c 'kill -KILL $$'
+contains "its end by a signal" "$work/err.log" "was killed by SIGKILL"
 run 0 -n 2 restart.max_restarts=1 sh -c '[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 3'
 [ -d run/generation-1/rank-1 ] || fail "no second generation"
 if has_mpi; then # whose ranks are in user namespaces of their own, and do not try to read each other's memory

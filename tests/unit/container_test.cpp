@@ -4,6 +4,7 @@
 #include "containers/container_probe.hpp"
 #include "containers/image_digest.hpp"
 #include "doctor/container_findings.hpp"
+#include "generation/contained_process.hpp"
 #include "generation/contained_ranks.hpp"
 #include "spec/container_words.hpp"
 #include "spec_files.hpp"
@@ -11,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -279,6 +281,17 @@ TEST_CASE("a rank's container has its sockets and its own secrets") {
     CHECK(has(child.argv, "--env=KEY_FILE"));
     CHECK(child.argv.back() == "./t");
     CHECK(child.environment == std::vector<std::string>{"KEY_FILE=/dev/shm/k", "RANK=5"});
+}
+
+TEST_CASE("what podman exits with is how its rank ended") {
+    const auto ended = [](int code) { return end_in_container({.exit_code = code, .signal = {}}); };
+    for (const int code : {0, 1, 125, 127, 128, 255}) {
+        CHECK(ended(code).exit_code == code);
+        CHECK_FALSE(ended(code).signal);
+    }
+    CHECK(ended(137).signal == SIGKILL);
+    CHECK_FALSE(ended(137).exit_code);
+    CHECK(end_in_container({.exit_code = {}, .signal = SIGTERM}).signal == SIGTERM);
 }
 
 TEST_CASE("what cannot be done in a container is refused with what can") {
