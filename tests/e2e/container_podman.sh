@@ -122,7 +122,7 @@ ended 137
 digest=$(as_user podman image inspect --format '{{.Digest}}' localhost/contained:test)
 run 0 -n 1 "container.digest=$digest" id
 run 125 -n 1 "container.digest=sha256:$(printf "%064d" 0)" id
-contains "another image" "$work/err.log" "image not known"
+contains "another image" "$work/err.log" "the container's image is not on this node: podman pull fetches it"
 run 65 -n 1 container.runtime=docker true
 contains "docker" "$work/err.log" "docker's containers are children of its daemon and not of autolaunch"
 run 65 -n 1 logging.stdio=pty true
