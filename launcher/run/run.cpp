@@ -261,6 +261,10 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
     if (spec.trainer.preload.how == PreloadSpec::How::automatic ||
         spec.trainer.preload.how == PreloadSpec::How::listed)
         plan.preload.reason = plan.output.reason;
+    if (!spec.container.image.empty())
+        plan.notes.push_back("container: not decided what ranks see of the node in " +
+                             spec.container.image +
+                             ": runtimes and devices that count are on the saved machine");
     return plan;
 }
 

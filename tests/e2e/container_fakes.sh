@@ -137,6 +137,10 @@ json '[b["writable"] for b in d["container"]["binds"] if b["reason"] == "contain
 "$AUTOLAUNCH" plan -c job.yaml container.runtime=pyxis -n 2 true >out.log || fail "plan with pyxis"
 contains "pyxis" out.log "autolaunch must be installed in it, and starts ranks as if there were none: srun --container-image=$root"
 
+capture=$(find "$AUTOLAUNCH_SOURCE_DIR/tests/data" -name '*.xml' | sort | head -n 1)
+"$AUTOLAUNCH" plan --topology "$capture" -c job.yaml true >out.log 2>err.log || fail "plan of a saved machine: $(cat err.log)"
+contains "a saved machine" out.log "container: not decided what ranks see of the node in $root"
+
 # ---- what cannot be ---------------------------------------------------------------------------------------------------
 echo 'an image' >image.sif
 run 65 -n 1 "container.image=$work/image.sif" container.runtime=apptainer "container.digest=sha256:$(printf '%064d' 0)" true
