@@ -1,5 +1,6 @@
 #include "containers/plan_container.hpp"
 
+#include "base/environment.hpp"
 #include "base/refuse.hpp"
 #include "containers/choose_container.hpp"
 #include "plan/rank_environment.hpp"
@@ -94,6 +95,7 @@ void plan_container(LaunchPlan& plan, const EnvironmentMap& environment) {
     EnvironmentMap found = settings_of_user(plan.spec, environment);
     for (const VariableChoice& choice : plan.nccl.set)
         found[choice.name] = choice.value;
+    found["PATH"] = value_of(environment, "PATH");  // trainer.env's is the image's
     const ContainerFacts facts = read_container_facts(needs.spec.image, found);
     plan.container = choose_container(needs, facts);
     if (const std::string why = why_not_in_container(plan, plan.container); !why.empty())

@@ -221,6 +221,8 @@ std::string container_section(const ContainerChoice& container) {
              bind.source == bind.target ? bind.source : bind.source + " at " + bind.target,
              bind.reason});
     rows.push_back({"rw", "at start", "the agent's sockets; files of secrets, read-only"});
+    rows.push_back({"variables", "all of a rank's, by name",
+                    "but PATH, HOME, LD_LIBRARY_PATH and others that are of the node"});
     for (const std::string& option : container.options)
         rows.push_back({"option", option});
     return format_rows(rows, "  ");

@@ -95,6 +95,8 @@ for runtime in apptainer enroot; do
     says_rank 0 "$work/work"
     expect "what was made in the folder" here "$(cat work/made)"
     run 7 -n 2 sh -c '[ "$RANK" = 0 ] || exit 7; sleep 60'
+    run 0 -n 1 trainer.env.PATH=/of/the/image:/usr/bin:/bin sh -c 'echo "$PATH"' # where the runtime is not
+    says_rank 0 /of/the/image:/usr/bin:/bin
     run 139 -n 1 sh -c 'kill -SEGV $$'
 
     # A Python rank tells its agent of its steps through the socket that is bound.
@@ -127,7 +129,7 @@ done
 # ---- the plan says all of it -----------------------------------------------------------------------------------------
 "$AUTOLAUNCH" plan -c job.yaml container.runtime=apptainer -n 2 true >out.log 2>err.log || fail "plan: $(cat err.log)"
 for text in "container of each rank" "$work/fakes/apptainer" "$work/data" "container.mounts" "the run directory" \
-    "ranks do not see $work in their container, and start in the image's own folder" \
+    "but PATH, HOME, LD_LIBRARY_PATH and others that are of the node" "ranks do not see $work in their container, and start in the image's own folder" \
     "what the program in the image is linked with is not looked at"; do
     contains "the plan" out.log "$text"
 done
