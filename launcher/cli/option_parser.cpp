@@ -565,6 +565,10 @@ void OptionParser::add_doctor_options() {
     option("--folder", doctor_.folders, "Folders that the job writes to, besides those of the spec")
         .type_name("LIST")
         .group(group);
+    option("--container", doctor_.container,
+           "In place of the node: does this image fit it? spec: the image of -c FILE")
+        .type_name("IMAGE")
+        .group(group);
     flag("--standalone", doctor_.standalone, "This node alone, whatever surrounds it").group(group);
     flag("--json", json_, "All results as JSON").group("Results");
     option("--fail-on", doctor_.fail_on, "What counts as not fit: fail or warn")

@@ -28,6 +28,7 @@
 #include "report/screen.hpp"
 #include "run/ask_job.hpp"
 #include "run/clean.hpp"
+#include "run/container_doctor.hpp"
 #include "run/node_tasks.hpp"
 #include "run/run.hpp"
 #include "run/run_doctor.hpp"
@@ -239,8 +240,9 @@ int doctor(const CommandLine& line, const Place& place) {
         result = load_spec({line.spec_file, line.overrides, place.environment});
     if (!result.errors.empty())
         return report_errors(result.errors, place);
-    return run_doctor({line.doctor, line.json, result.spec, build_info::kVersion},
-                      place.environment);
+    const DoctorRequest request{line.doctor, line.json, result.spec, build_info::kVersion};
+    return line.doctor.container.empty() ? run_doctor(request, place.environment)
+                                         : run_container_doctor(request, place.environment);
 }
 
 int report_runs(const CommandLine& line, const Place& place) {

@@ -5,6 +5,8 @@
 #include "secrets/json_text.hpp"
 #include "site/site_checks.hpp"
 #include "site/site_text.hpp"
+#include "spec/container_words.hpp"
+#include "spec/scalar.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -32,6 +34,20 @@ void judge_so_far(const JobSite& site, GateState& state, bool last) {
     for (const std::string& line : verdict.uncompared)
         if (last)
             state.tell(line);
+}
+
+void require_image_digest(const ContainerSpec& container, const SiteSettings& site,
+                          std::vector<SpecError>& errors) {
+    const SiteSetting* wanted = site.find("container.require_digest");
+    if (wanted == nullptr || !boolean_from(wanted->value.text).value_or(false) ||
+        container.image.empty() || !container.digest.empty() ||
+        !digest_of_reference(container.image).empty())
+        return;
+    errors.push_back(error_at(
+        container.image_at, "container.image",
+        "container.require_digest is true (" + place_of(wanted->value.at) +
+            "), and the image has no digest; add container.digest: sha256:… (`podman image inspect "
+            "--format {{.Digest}} IMAGE`, or sha256sum of a file)"));
 }
 
 }  // namespace
@@ -72,6 +88,7 @@ void settle_with_site(JobSpec& spec, const Value& checkpoint_section, const JobS
                       std::vector<SpecError>& errors) {
     settle_readers(spec.checkpoint, checkpoint_section, errors);
     require_readers(spec.checkpoint, checkpoint_section, site.settings(), errors);
+    require_image_digest(spec.container, site.settings(), errors);
     const SiteSetting* method = site.settings().find("authentication.method");
     spec.uses_kerberos = method != nullptr && is_kerberos(method->value.text);
 }

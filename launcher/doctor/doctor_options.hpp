@@ -6,6 +6,7 @@ namespace autolaunch::launcher {
 /// Options of `autolaunch doctor`, as given.
 struct DoctorOptions {
     std::string only, skip;  ///< names of checks, with commas
+    std::string container;   ///< an image, or spec; empty: the node is looked at
     std::string folders;     ///< paths, with commas
     std::string fail_on = "fail";
     bool health_check = false, drain = false, standalone = false;

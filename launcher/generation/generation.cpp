@@ -194,7 +194,8 @@ std::vector<LiveRank> Generation::live_ranks() const {
     std::vector<LiveRank> live;
     for (const auto& rank : ranks_)
         if (rank.in_generation())
-            live.push_back({rank.plan().rank, rank.pid(), process_condition(rank.pid())});
+            live.push_back(
+                {rank.plan().rank, rank.program_pid(), process_condition(rank.program_pid())});
     return live;
 }
 

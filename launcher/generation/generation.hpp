@@ -189,6 +189,7 @@ private:
     void report_python();
     void record_python();
     ChildMaker maker_for(int local_rank) const;
+    void contain(RankProcess& rank, ChildSpec& spec, bool has_input);
     void start_rank(RankProcess& rank, const Inheritance& inherited);
     void offer_to_spares(const RankProcess& rank, const ChildSpec& spec,
                          std::vector<std::string> environment);

@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "causes/root_cause.hpp"
 #include "flight_view/last_call.hpp"
+#include "generation/contained_ranks.hpp"
 #include "generation/leftovers.hpp"
 #include "report/units.hpp"
 #include "secrets/secrets.hpp"
@@ -133,6 +134,8 @@ void Generation::tell_of_leftovers(const std::vector<pid_t>& not_ours) {
         names.insert(names.end(), rank.left_running().begin(), rank.left_running().end());
     std::vector<pid_t> known = own_processes();
     known.insert(known.end(), not_ours.begin(), not_ours.end());
+    for (const pid_t helper : container_helpers(plan_.container))
+        known.push_back(helper);
     for (std::string& detached : lasting_children(known, plan_.run_dir))
         names.push_back(std::move(detached));
     if (!names.empty())
@@ -154,6 +157,7 @@ void Generation::end_leftovers() {
     if (node_.warm != nullptr)
         for (const pid_t spare : node_.warm->pids())
             not_ours.push_back(spare);  // for the next generation
+    await_container_ends(plan_.container);
     tell_of_leftovers(not_ours);
     for (const auto& rank : ranks_)
         if (rank.state() == RankState::left)

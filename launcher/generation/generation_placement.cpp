@@ -33,7 +33,7 @@ int Generation::watch_placement() {
         if (rank.alive())
             watched.push_back({rank.plan().rank,
                                rank.plan().local_rank,
-                               rank.pid(),
+                               rank.program_pid(),
                                {rank.plan().binding.cpus, rank.plan().binding.memory_nodes}});
     const auto ended = static_cast<int>(ranks_.size() - watched.size());
     PlacementWatch::Times times;
@@ -68,7 +68,7 @@ void Generation::watch_gpus(PlacementWatch::Times times) {
             continue;
         watched.push_back({rank.plan().rank,
                            rank.plan().local_rank,
-                           rank.pid(),
+                           rank.program_pid(),
                            {*rank.plan().binding.gpu, gpu->bdf, gpu->uuid,
                             /*is_part=*/!gpu->partition_of.empty()}});
     }

@@ -2,6 +2,7 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "generation/contained_ranks.hpp"
 #include "logs/line_prefix.hpp"
 #include "session/environment.hpp"
 
@@ -250,6 +251,7 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     if (!no_input_)
         no_input_ = open_file("/dev/null", O_RDONLY);
     ChildSpec spec = child_of(rank, files, terminals, inherited);
+    const bool has_input = spec.stdin_fd != no_input_.get();
     if (spec.stdin_fd != no_input_.get())
         with_input_.insert(rank.plan().rank);
     if (!plan_.output.preload.empty())
@@ -260,6 +262,8 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
         mpi_->prepare(rank.plan().local_rank, spec);
     if (node_.secrets != nullptr)  // of this process alone: no interpreter and no spare has them
         node_.secrets->give(rank.plan(), spec.environment);
+    if (plan_.container.wraps())
+        contain(rank, spec, has_input);
     log_room_.add_rank(files);
     Child child;
     try {
@@ -284,6 +288,14 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     if (node_.warm != nullptr)
         offer_to_spares(rank, spec, std::move(without_mpi));
     warn_about_placement(rank, child);
+}
+
+// Last of all: its environment is whole.
+void Generation::contain(RankProcess& rank, ChildSpec& spec, bool has_input) {
+    const RankPlace place{node_.coordinator.socket_directory(), number_, rank.plan().rank};
+    spec = in_container(plan_, place, std::move(spec), has_input);
+    if (plan_.container.runtime == kPodman)
+        rank.set_pid_file(pid_file_of(place));
 }
 
 void Generation::follow_rank(const RankProcess& rank, const RankFiles& files) {

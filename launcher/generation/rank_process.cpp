@@ -41,25 +41,38 @@ RankAction RankProcess::apply(RankEvent event) {
     return next.action;
 }
 
+pid_t RankProcess::program_pid() const {
+    const pid_t inside = contained_ ? contained_->pid() : -1;
+    return inside > 0 ? inside : pid_;
+}
+
+// What starts a container is not told where the program itself is: it would only pass it on.
+void RankProcess::signal_program(int signal) {
+    const bool told = contained_ && contained_->signal_group(signal);
+    if (!told || signal == SIGKILL)
+        host_.signal_group(signal);
+}
+
 void RankProcess::send(int signal) {
     if (!alive())
         return;
-    host_.signal_group(signal);
+    signal_program(signal);
     if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT)
-        host_.signal_group(SIGCONT);
+        signal_program(SIGCONT);
 }
 
 void RankProcess::wake() {
     if (alive())
-        host_.signal_group(SIGCONT);
+        signal_program(SIGCONT);
 }
 
 std::vector<pid_t> RankProcess::who_catches(int signal) const {
     std::vector<pid_t> pids;
     if (!alive())
         return pids;
-    for (const pid_t pid : list_tree(pid_))
-        if (::getpgid(pid) == pid_ && has_handler(pid, signal))
+    const pid_t leader = program_pid();
+    for (const pid_t pid : list_tree(leader))
+        if (::getpgid(pid) == leader && has_handler(pid, signal))
             pids.push_back(pid);
     return pids;
 }
@@ -69,7 +82,10 @@ void RankProcess::forward(int signal) const {
         ::kill(pid, signal);
 }
 
-void RankProcess::on_child_end(const ChildEnd& end) {
+void RankProcess::on_child_end(const ChildEnd& ended) {
+    if (contained_)  // it goes on where what has started it was killed
+        contained_->signal_group(SIGKILL);
+    const ChildEnd end = contained_ ? end_in_container(ended) : ended;
     exited_ = {.rank = plan_->rank,
                .local_rank = plan_->local_rank,
                .pid = pid_,

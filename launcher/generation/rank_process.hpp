@@ -1,6 +1,7 @@
 #pragma once
 #include "base/unique_fd.hpp"
 #include "exit_codes/rank_exited.hpp"
+#include "generation/contained_process.hpp"
 #include "generation/rank_table.hpp"
 #include "plan/launch_plan.hpp"
 #include "spawn/child_host.hpp"
@@ -30,6 +31,8 @@ public:
     /// Throws SpawnError. `on_end` is called from the event loop, once, after the process is reaped
     /// and the rest of its process group has SIGKILL.
     Child start(const ChildSpec& spec, std::function<void(RankProcess&)> on_end);
+    /// Its program is not in its own process's group, but where that file says; before start().
+    void set_pid_file(std::string path) { contained_.emplace(std::move(path)); }
     /// Moves on by the rank table; what is to be done is the caller's to do.
     RankAction apply(RankEvent event);
     /// To the whole process group. A stopped group is woken, so that it can act.
@@ -62,6 +65,9 @@ public:
     /// Of another generation from now on.
     void hand_over(std::function<void(RankProcess&)> on_end) { on_end_ = std::move(on_end); }
     pid_t pid() const { return pid_; }
+    /// Of the program itself, where that is not what we have started: a container's. Who looks what
+    /// a rank does looks there.
+    pid_t program_pid() const;
     void set_last_step(std::int64_t step) {
         last_step_ = step;
         last_step_at_ = std::chrono::steady_clock::now();
@@ -86,13 +92,15 @@ public:
     const std::vector<std::string>& left_running() const { return left_running_; }
 
 private:
-    void on_child_end(const ChildEnd& end);
+    void on_child_end(const ChildEnd& ended);
+    void signal_program(int signal);
     std::vector<pid_t> who_catches(int signal) const;
 
     const RankPlan* plan_;
     int local_rank_;
     RankState state_ = RankState::planned;
     pid_t pid_ = -1;
+    std::optional<ContainedProcess> contained_;
     std::unique_ptr<OwnChild> own_child_;
     ChildHost& host_;
     std::function<void(RankProcess&)> on_end_;

@@ -3,6 +3,7 @@
 #include "allocation/roster.hpp"
 #include "binding/binding.hpp"
 #include "nccl_env/nccl_env.hpp"
+#include "plan/container_choice.hpp"
 #include "plan/memory_forecast.hpp"
 #include "plan/mpi_choice.hpp"
 #include "plan/output_choice.hpp"
@@ -90,6 +91,7 @@ struct LaunchPlan {
     MpiChoice mpi;             ///< decided after make_plan(): it takes a look at the program's file
     OutputChoice output;       ///< so is this
     PreloadChoice preload;     ///< and this
+    ContainerChoice container;  ///< and this
 };
 
 /// What is known only once a generation has its sockets.

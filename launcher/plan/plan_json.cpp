@@ -106,6 +106,30 @@ void put_nccl(JsonText& json, const NcclEnvironment& nccl) {
     });
 }
 
+void put_container(JsonText& json, const ContainerChoice& container) {
+    if (container.runtime.empty())
+        return json.put(nullptr);
+    json.object([&] {
+        json.member("runtime", container.runtime);
+        json.member("program", container.program);
+        json.member("image", container.image);
+        json.member("file_digest", container.file_digest);
+        json.member("workdir", container.workdir);
+        json.member("reason", container.reason);
+        json.member("binds", [&] {
+            json.array(container.binds, [&](const ContainerBind& bind) {
+                json.object([&] {
+                    json.member("source", bind.source);
+                    json.member("target", bind.target);
+                    json.member("writable", bind.writable);
+                    json.member("reason", bind.reason);
+                });
+            });
+        });
+        json.member("options", container.options);
+    });
+}
+
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json memory_json(const std::optional<MemoryForecast>& memory) {
@@ -176,6 +200,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
             });
             json.member("reason", plan.preload.reason);
         });
+        json.member("container", [&] { put_container(json, plan.container); });
         json.member("gpu_count", plan.gpu_count);
         json.member("numa_node_count", plan.numa_node_count);
         json.member("cpu_quota", [&] { json.put_tree(or_null(plan.cpu_quota)); });

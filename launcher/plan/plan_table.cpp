@@ -205,6 +205,29 @@ std::string memory_section(const MemoryForecast& memory) {
     return format_rows(rows, "  ") + format_rows(assumed, "  ");
 }
 
+// The command around each rank's is known at its start; here is what it is made of.
+std::string container_section(const ContainerChoice& container) {
+    std::vector<Row> rows{
+        {"image", container.image,
+         container.file_digest.empty() ? "" : "must have " + container.file_digest},
+        {"runtime", container.wraps() ? container.program : container.runtime, container.reason}};
+    if (!container.wraps())
+        return format_rows(rows, "  ");
+    rows.push_back({"workdir", container.workdir.empty() ? "the image's own" : container.workdir,
+                    container.workdir.empty() ? "yours is not bound" : "bound, see below"});
+    for (const ContainerBind& bind : container.binds)
+        rows.push_back(
+            {bind.writable ? "rw" : "ro",
+             bind.source == bind.target ? bind.source : bind.source + " at " + bind.target,
+             bind.reason});
+    rows.push_back({"rw", "at start", "the agent's sockets; files of secrets, read-only"});
+    rows.push_back({"variables", "all of a rank's, by name",
+                    "but PATH, HOME, LD_LIBRARY_PATH and others that are of the node"});
+    for (const std::string& option : container.options)
+        rows.push_back({"option", option});
+    return format_rows(rows, "  ");
+}
+
 std::string describe_mpi(const MpiChoice& mpi) {
     return fmt::format("{}: {}", mpi_mode_name(mpi.mode), mpi.reason);
 }
@@ -265,6 +288,8 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     std::string text = head(plan);
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
+    if (!plan.container.runtime.empty())
+        text += "\ncontainer of each rank\n" + container_section(plan.container);
     if (!plan.spec.given_secrets.empty())
         text += "\nsecrets of ranks, read when a generation starts\n" + secrets_section(plan);
     text += "\nstore of the ranks\n" + store_section(plan);

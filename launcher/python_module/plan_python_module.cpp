@@ -37,11 +37,18 @@ std::optional<std::string> python_path(const std::string& users, const std::stri
     return users.empty() ? folder : users + ':' + folder;
 }
 
-void plan_python_module(LaunchPlan& plan, const EnvironmentMap& environment) {
+std::string python_module_folder() {
     const fs::path folder = module_folder();
-    if (::access((folder / "autolaunch" / "__init__.py").c_str(), R_OK) != 0) {
-        plan.warnings.push_back(fmt::format(
-            "Python ranks cannot `import autolaunch`: {} has no such package", folder.string()));
+    const bool is_there = ::access((folder / "autolaunch" / "__init__.py").c_str(), R_OK) == 0;
+    return is_there ? folder.string() : std::string();
+}
+
+void plan_python_module(LaunchPlan& plan, const EnvironmentMap& environment) {
+    const std::string folder = python_module_folder();
+    if (folder.empty()) {
+        plan.warnings.push_back(
+            fmt::format("Python ranks cannot `import autolaunch`: {} has no such package",
+                        module_folder().string()));
         return;
     }
     const EnvironmentMap found = settings_of_user(plan.spec, environment);
@@ -51,7 +58,7 @@ void plan_python_module(LaunchPlan& plan, const EnvironmentMap& environment) {
         plan.warnings.push_back(
             fmt::format("Python ranks cannot `import autolaunch`: {} has a colon, which PYTHONPATH "
                         "cannot hold",
-                        folder.string()));
+                        folder));
         return;
     }
     for (RankPlan& rank : plan.ranks) {

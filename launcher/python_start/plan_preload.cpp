@@ -76,6 +76,8 @@ std::vector<PreloadedImport> of_script(const fs::path& script) {
 /// Why nothing can be preloaded into the plan's program, whatever it imports.
 std::string why_not_at_all(const LaunchPlan& plan, const EnvironmentMap& environment,
                            PreloadChoice& choice) {
+    if (plan.spec.container.wraps_ranks())
+        return "ranks run in a container, of whose files an interpreter on the node has none";
     const RankPlan& rank = plan.ranks.front();
     const PythonCommand command =
         python_command(rank.argv, rank_environment(plan, rank, {}, environment), plan.workdir);

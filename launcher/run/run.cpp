@@ -7,6 +7,9 @@
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "base/workspace.hpp"
+#include "containers/image_digest.hpp"
+#include "containers/left_containers.hpp"
+#include "containers/plan_container.hpp"
 #include "control/control_message.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "input/job_input.hpp"
@@ -151,6 +154,7 @@ LaunchPlan plan_generation(const JobSpec& spec, const Allocation& allocation,
     plan_output(plan, environment);
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
+    plan_container(plan, environment);
     return plan;
 }
 
@@ -160,6 +164,7 @@ Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
     LaunchPlan plan = plan_generation(spec, allocation, topology, joined.roster, environment, nccl);
     check_input(plan, allocation.tasks_on_node.value_or(1) > 1);
     check_secret_files(plan, environment);
+    check_image_file(plan.container);
     RunDirectory run_dir(plan);
     if (const std::string note = run_dir.note(); !note.empty())
         plan.warnings.push_back(note);
@@ -229,6 +234,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_output(plan, environment);
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
+    plan_container(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
     ticket.add_warning(plan);
     node_loss.add(plan, allocation);
@@ -255,6 +261,10 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
     if (spec.trainer.preload.how == PreloadSpec::How::automatic ||
         spec.trainer.preload.how == PreloadSpec::How::listed)
         plan.preload.reason = plan.output.reason;
+    if (!spec.container.image.empty())
+        plan.notes.push_back("container: not decided what ranks see of the node in " +
+                             spec.container.image +
+                             ": runtimes and devices that count are on the saved machine");
     return plan;
 }
 
@@ -273,13 +283,15 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     std::optional<SocketDirectory> sockets(std::in_place);
     AgentPulse pulse;
     const ShellJob shell{.keeper = ::getpid(), .group = ::getpgrp()};  // before the process splits
-    UniqueFd keeper_gone = start_keeper({.scratch = sockets->path(),
-                                         .lock = sockets->lock(),
-                                         .end_with_parent = own.tasks_on_node.has_value(),
-                                         .guardian = true,
-                                         .meanwhile = clean_before_start,
-                                         .parting = [&] { end_unseen_step(own, environment); },
-                                         .pulse = &pulse});
+    UniqueFd keeper_gone =
+        start_keeper({.scratch = sockets->path(),
+                      .lock = sockets->lock(),
+                      .end_with_parent = own.tasks_on_node.has_value(),
+                      .guardian = true,
+                      .meanwhile = clean_before_start,
+                      .parting = [&] { end_unseen_step(own, environment); },
+                      .bereaved = [&] { remove_left_containers(sockets->path()); },
+                      .pulse = &pulse});
     ::signal(SIGXFSZ,
              SIG_IGN);  // past ulimit -f a write fails with its reason; ranks start without
     asio::io_context io{1};
@@ -355,6 +367,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         keep_head();
     JobTraces traces;
     traces.scratch = sockets->path();
+    if (plan.container.runtime == kPodman)
+        pulse.leave_more_than_processes();
     write_job_record(sockets->path(), {plan.run_id, plan.run_dir, plan.hostname, plan.node_rank});
     std::optional<Coordinator> coordinator(std::in_place, plan, *sockets,
                                            joined.summary.head_address);

@@ -312,6 +312,12 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
                      "loads the file on each node, and only root can see whether it is"}};
         case SiteCheck::data_isolation:
             return check_isolation(value, facts);
+        case SiteCheck::image_digest:
+            if (!is_true(value))
+                return {{kByNobody, kHolds, "any image will do"}};
+            return {{kByUs, kHolds,
+                     "a spec with container.image and without a digest is refused; who starts a "
+                     "container without autolaunch is not asked"}};
         case SiteCheck::audit:
             return check_audit(setting, facts);
         case SiteCheck::scheduler:

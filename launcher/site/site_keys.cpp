@@ -36,6 +36,8 @@ constexpr std::array kKeys = {
                 SiteCheck::audit, ""},
     SiteKeyRule{"data_security.data_isolation", SiteForm::isolation, Tighter::more_isolated,
                 SiteCheck::data_isolation, ""},
+    SiteKeyRule{"container.require_digest", SiteForm::boolean, Tighter::if_true,
+                SiteCheck::image_digest, ""},
     SiteKeyRule{"vault.address", SiteForm::text, Tighter::same, SiteCheck::vault, ""},
     SiteKeyRule{"vault.namespace", SiteForm::text, Tighter::same, SiteCheck::vault, ""},
     SiteKeyRule{"vault.auth.method", SiteForm::text, Tighter::same, SiteCheck::vault, ""},

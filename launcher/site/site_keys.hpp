@@ -42,6 +42,7 @@ enum class SiteCheck {
     encryption_on_the_way,
     encryption_at_rest,
     data_isolation,
+    image_digest,
     audit,
     firewall,
     scheduler,

@@ -35,7 +35,11 @@ public:
     /// The keeper's last work is wanted (KeeperOptions::parting).
     void ask_for_parting() noexcept { shared_->parting = true; }
 
+    /// Something besides processes is to be removed where we are killed (KeeperOptions::bereaved).
+    void leave_more_than_processes() noexcept { shared_->more_than_processes = true; }
+
     // The keeper's side.
+    bool leaves_more_than_processes() const noexcept { return shared_->more_than_processes; }
     bool asks_for_parting() const noexcept { return shared_->parting; }
     std::uint64_t beats() const noexcept { return shared_->beats.load(std::memory_order_relaxed); }
     std::chrono::milliseconds limit() const noexcept {  ///< 0: nobody promised a beat
@@ -51,6 +55,7 @@ private:
         std::atomic<int> code_when_lost{0};
         std::atomic<bool> parent_is_gone{false};
         std::atomic<bool> parting{false};
+        std::atomic<bool> more_than_processes{false};
     };
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
     static_assert(std::atomic<std::int64_t>::is_always_lock_free);

@@ -184,6 +184,9 @@ siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperO
     const siginfo_t ended = serve(kept, parent, signals, options);
     const bool all_ended = end_children({}, Deadline::after(kEndingTimeout));
     if (ended.si_code != CLD_EXITED) {
+        if (options.bereaved && options.pulse != nullptr &&
+            options.pulse->leaves_more_than_processes())
+            options.bereaved();
         remove_scratch(options.scratch.c_str());
         std::fprintf(stderr, "autolaunch: its %s (pid %d) was killed by %s; %s\n", options.role,
                      kept.agent, signal_name(ended.si_status).c_str(),

@@ -20,6 +20,8 @@ struct KeeperOptions {
     std::function<void()> meanwhile = {};  ///< the keeper's first work, while the agent starts
     /// The keeper's last work, when all that it kept has ended, where the agent asked for it.
     std::function<void()> parting = {};
+    /// The same where the agent was killed and had said that it leaves more than processes.
+    std::function<void()> bereaved = {};
     /// By which the agent shows that it runs; one that does not, although it promised to, is
     /// killed.
     AgentPulse* pulse = nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 #include "base/workspace.hpp"
 #include "causes/cause.hpp"
+#include "spec/container_spec.hpp"
 #include "spec/kubernetes_spec.hpp"
 #include "spec/rendezvous_spec.hpp"
 #include "spec/secret_spec.hpp"
@@ -251,6 +252,7 @@ Workspace workspace_of(const WorkspaceSpec& spec);
 /// The whole spec.
 struct JobSpec {
     TrainerSpec trainer;
+    ContainerSpec container;
     DistributedSpec distributed;
     ModelSizeSpec model_size;
     ResourceSpec resources;

@@ -15,6 +15,9 @@ constexpr std::string_view kAsSite =
     "As in the administrator's file, which a job may tighten and never loosen (docs/site.md).";
 
 Key of_site(std::string_view name) { return {name, Form::of_site, std::monostate{}, "", kAsSite}; }
+Key switch_of_site(std::string_view name) {
+    return {name, Form::of_site, std::monostate{}, "", kAsSite, {"true", "false"}};
+}
 Section section_of_site(std::string_view name) {
     return {.name = name, .description = kAsSite, .of_site = true};
 }
@@ -463,6 +466,39 @@ Section checkpoint_section() {
           "Whether the model is also saved as a whole."}}};
 }
 
+Section container_section() {
+    return {
+        "container",
+        "The image that ranks run in; autolaunch stays outside (docs/guides/containers.md). "
+        "Without "
+        "the section they run on the node as it is.",
+        false,
+        false,
+        {{"image", Form::text, FIELD(container.image), "",
+          "The image, as the runtime names it: nvcr.io/nvidia/pytorch:25.01-py3 for podman, a file "
+          "such as /images/pytorch.sif or docker://… for apptainer, a .sqsh file or the name of a "
+          "container for enroot. It must be on each node, or where each node can read it."},
+         {"runtime",
+          Form::text,
+          FIELD(container.runtime),
+          "",
+          "What starts it. Without it: the first of apptainer, podman and enroot that the node "
+          "has. "
+          "With pyxis, Slurm starts the whole step in the image, and autolaunch must be in it.",
+          {"apptainer", "enroot", "podman", "pyxis"}},
+         {"mounts", Form::text_list, FIELD(container.mounts), "",
+          "What ranks see of the node besides what they need to run: [/data, /scratch:rw, "
+          "/raw:/data/raw:ro]. Read-only unless :rw says otherwise; nothing of your home unless it "
+          "is named here."},
+         {"digest", Form::text, FIELD(container.digest), "",
+          "sha256:… that the image must have; for a file, its SHA-256. A start with another image "
+          "is refused."},
+         {"options", Form::text_list, FIELD(container.options), "",
+          "More options of the runtime's own, given to it as they are: [--security-opt, "
+          "seccomp=unconfined]. They are seen in process lists: no secrets."},
+         switch_of_site("require_digest")}};
+}
+
 Section workspace_section() {
     return {
         "workspace",
@@ -651,6 +687,7 @@ Section model_size_section() {
 
 std::vector<Section> make_sections() {
     return {trainer_section(),
+            container_section(),
             distributed_section(),
             model_size_section(),
             resource_section(),
@@ -816,7 +853,7 @@ std::string expectation(const Key& key) {
         case Form::secret_keys:
             return "a mapping of names of `secrets` to SECRET/KEY";
         case Form::of_site:
-            return "a mapping";
+            return key.choices.empty() ? "a mapping" : choice_expectation(key);
         case Form::free_form:
             return "anything";
     }

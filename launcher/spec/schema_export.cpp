@@ -212,7 +212,7 @@ Json form_schema(const Key& key) {
         case Form::secret_keys:
             return scalar_map("^[A-Za-z_][A-Za-z0-9_]*$");
         case Form::of_site:
-            return {{"type", "object"}};
+            return {{"type", key.choices.empty() ? "object" : "boolean"}};
         case Form::free_form:
             return Json::object();
     }

@@ -107,7 +107,9 @@ void plan_output(LaunchPlan& plan, const EnvironmentMap& environment) {
     std::map<std::string, std::string> against;  // by program: a job may have several
     for (RankPlan& rank : plan.ranks) {
         const auto [entry, is_new] = against.try_emplace(rank.argv.front());
-        if (is_new && facts.line_buffered && !facts.terminal)
+        if (is_new && plan.spec.container.wraps_ranks())
+            entry->second = why_not_preloaded(ProgramKind::contained);
+        else if (is_new && facts.line_buffered && !facts.terminal)
             entry->second = why_not_preloaded(kind_of_program(
                 rank.argv.front(), rank_environment(plan, rank, {}, environment), plan.workdir));
         facts.against = entry->second;

@@ -106,6 +106,23 @@ for command in "validate" "plan -c" "-c"; do says 65 "$looser" amy "$AUTOLAUNCH"
 job 'rbac: {roles: {mine: {max_gpus: 100}}}' >own_role.yaml
 says 65 'a job may make roles smaller, not add any' amy "$AUTOLAUNCH" -c own_role.yaml
 
+# ---- digests of images ---------------------------------------------------------------------------------------------
+echo 'container: {require_digest: true}' >digest.yaml && install_site digest.yaml
+job 'container: {image: a:latest, runtime: podman}' >image.yaml
+for command in validate "plan -c" -c; do
+    says 65 "image.yaml:3:20: container.image: container.require_digest is true ($site:1), and the image has no digest" \
+        amy "$AUTOLAUNCH" $command image.yaml
+done
+digest=sha256:$(printf '%064d' 0)
+job "container: {image: a:latest, digest: $digest}" >pinned.yaml && says 0 'pinned.yaml: valid' amy "$AUTOLAUNCH" validate pinned.yaml
+job "container: {image: \"a@$digest\"}" >pinned.yaml && says 0 'pinned.yaml: valid' amy "$AUTOLAUNCH" validate pinned.yaml
+job 'container: {require_digest: false}' >looser.yaml
+says 65 "looser.yaml:3:29: container.require_digest: false is not what the administrator allows: true ($site:1)" \
+    amy "$AUTOLAUNCH" validate looser.yaml
+echo 'data_security: {audit_logging: false}' >none.yaml && install_site none.yaml
+job 'container: {image: a:latest, require_digest: true}' >image.yaml # a job's own word is as good
+says 65 "container.require_digest is true (image.yaml:3)" amy "$AUTOLAUNCH" validate image.yaml
+
 # ---- data_isolation ------------------------------------------------------------------------------------------------
 # isolated UMASK:FOLDER:FILE...: modes of a run and of the checkpoint that its rank saves. Whoever may read them least counts.
 cp "$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample" programs/
