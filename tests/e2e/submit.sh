@@ -44,6 +44,7 @@ mkdir fake
 printf '#!/bin/sh\ncase "$*" in *config*) echo "MaxArraySize = 1001"; echo "KillWait = 30 sec" ;; esac\n' >fake/scontrol
 printf '#!/bin/sh\n[ "$1" = --parsable ] && echo 7 || echo "sbatch: Job 7 to start at 2026-11-29T14:00:00" >&2\n' >fake/sbatch
 printf '#!/bin/sh\nPATH=%s/fake:$PATH exec "$@"\n' "$work" >fake/with
+printf '#!/bin/sh\nexit 1\n' >fake/sacctmgr # the real one asks for slurmdbd for 15 s
 chmod +x fake/*
 fake=$work/fake/with
 mkdir plain && cp train.yaml plain && cd plain && mkdir -p .hidden lib/__pycache__ runs && touch .hidden/x lib/a.py lib/__pycache__/a.pyc runs/log
