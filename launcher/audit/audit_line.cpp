@@ -111,6 +111,10 @@ std::optional<std::chrono::system_clock::time_point> parse_audit_time(std::strin
             value = value * 10 + (text[i] - '0');
         return value;
     };
+    // Of other years the system's clock, which counts nanoseconds, has no moments.
+    constexpr int kFirstYear = 1970, kLastYear = 2261;
+    if (number(0, 4) < kFirstYear || number(0, 4) > kLastYear)
+        return std::nullopt;
     std::tm utc = {};
     utc.tm_year = number(0, 4) - 1900;
     utc.tm_mon = number(5, 2) - 1;

@@ -183,7 +183,10 @@ std::optional<std::chrono::sys_time<std::chrono::milliseconds>> parse_event_time
     const std::chrono::year_month_day date{std::chrono::year(year),
                                            std::chrono::month(static_cast<unsigned>(month)),
                                            std::chrono::day(static_cast<unsigned>(day))};
-    if (!date.ok() || hour > 23 || minute > 59 || second > 60)
+    // Of other years the system's clock, which counts nanoseconds, has no moments.
+    constexpr int kFirstYear = 1970, kLastYear = 2261;
+    if (!date.ok() || year < kFirstYear || year > kLastYear || hour < 0 || hour > 23 ||
+        minute < 0 || minute > 59 || second < 0 || second > 60 || ms < 0)
         return std::nullopt;
     return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
            std::chrono::seconds(second) + std::chrono::milliseconds(ms);

@@ -48,7 +48,8 @@ std::optional<crypto::SecretBytes> decode_padded(std::string_view text) {
     bytes.reserve(text.size());  // no piece of it is left behind where it would grow
     const bool good = age::decode_base64(text, bytes);
     crypto::SecretBytes secret(bytes.begin(), bytes.end());
-    ::explicit_bzero(bytes.data(), bytes.size());
+    if (!bytes.empty())
+        ::explicit_bzero(bytes.data(), bytes.size());
     return good ? std::optional(std::move(secret)) : std::nullopt;
 }
 

@@ -82,6 +82,10 @@ TEST_CASE("times") {
     const auto at = std::chrono::system_clock::time_point(1769860800s + 42us);
     CHECK(audit_time(at) == "2026-01-31T12:00:00.000042Z");
     CHECK(parse_audit_time("2026-01-31T12:00:00.000042Z") == at);
+    CHECK(parse_audit_time("2261-12-31T23:59:59.000042Z"));
+    for (const char* beyond : {"2262-01-01T12:00:00.000042Z", "9999-01-01T12:00:00.000042Z",
+                               "1969-12-31T12:00:00.000042Z"})
+        CHECK(!parse_audit_time(beyond));
     for (const char* wrong :
          {"", "2026-01-31", "2026-01-31T12:00:00Z", "2026-01-31 12:00:00.000042Z"})
         CHECK(!parse_audit_time(wrong));

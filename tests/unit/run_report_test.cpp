@@ -90,6 +90,10 @@ TEST_CASE("what is written of an event is read again") {
         R"({"time":"2026-01-31T12:00:00.042Z","generation":0,"event":"of_next_year"})")));
     CHECK_THROWS(parse_event(json::parse(R"({"time":"now","generation":0,"event":"step"})")));
     CHECK_FALSE(parse_event_time("2026-02-30T12:00:00.042Z"));
+    CHECK_FALSE(parse_event_time("9026-02-20T12:00:00.042Z"));
+    CHECK_FALSE(parse_event_time("0026-02-20T12:00:00.042Z"));
+    CHECK_FALSE(parse_event_time("2026-02-20T-2:00:00.042Z"));
+    CHECK(parse_event_time("2261-12-31T23:59:59.999Z"));
 }
 
 TEST_CASE("a record has the parts of the time, the failure and the pace; the ledger agrees") {
