@@ -2,8 +2,8 @@
 
 #include "manifests/tree.hpp"
 #include "manifests/yaml_text.hpp"
-#include "spec/scalar.hpp"
 #include "spec/schema.hpp"
+#include "spec/stored_spec.hpp"
 
 #include <fmt/format.h>
 
@@ -26,19 +26,6 @@ void escape_references(Value& value) {
         escape_references(entry.value);
 }
 
-/// Quotes in which a ${VAR} stood for a number or a boolean would make it text.
-void unquote_typed(Value& value) {
-    if (value.is_scalar() && value.interpolated) {
-        const Scalar found = resolve_scalar(value.text);
-        value.plain = value.plain || !(std::holds_alternative<ScalarText>(found) ||
-                                       std::holds_alternative<std::monostate>(found));
-    }
-    for (Value& item : value.items)
-        unquote_typed(item);
-    for (Entry& entry : value.entries)
-        unquote_typed(entry.value);
-}
-
 void settle_key(const Section& section, bool for_trainer, Entry& entry) {
     const Key* key = section.find(entry.key);
     if (key != nullptr && key->form == Form::of_site)
@@ -49,7 +36,7 @@ void settle_key(const Section& section, bool for_trainer, Entry& entry) {
     const bool typed =
         key->form == Form::boolean || key->form == Form::whole_number || key->form == Form::number;
     if (typed || !for_trainer)
-        unquote_typed(entry.value);
+        unquote_replaced(entry.value);
 }
 
 void settle_section(Entry& entry) {

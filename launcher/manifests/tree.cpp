@@ -1,5 +1,7 @@
 #include "manifests/tree.hpp"
 
+#include "spec/stored_spec.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -62,8 +64,7 @@ MapNode& MapNode::add_if_any(std::string key, Value value) {
 }
 
 const Entry* find_key(const Value& root, std::string_view section, std::string_view key) {
-    const Entry* found = root.find(section);
-    const Entry* entry = found == nullptr ? nullptr : found->value.find(key);
+    const Entry* entry = find_in_spec(root, section, key);
     return entry == nullptr || entry->value.is_null() ? nullptr : entry;
 }
 
