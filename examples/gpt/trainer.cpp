@@ -162,9 +162,7 @@ al::fsdp::MemoryPlan Trainer::memory_plan() const {
 }
 
 Trainer::MemoryUse Trainer::memory_use() const {
-    // Not optimizer_.state(): that copies a GPU's to the CPU's memory.
-    return {sharded_.memory().total() + static_cast<std::size_t>(plan_.optimizer),
-            compute_.allocated()};
+    return {sharded_.memory().total(), compute_.allocated()};
 }
 
 std::string Trainer::resume() {

@@ -157,7 +157,7 @@ std::string remedy(const MemoryForecast& forecast) {
     for (options.ranks *= 2; options.ranks <= kMostRanks; options.ranks *= 2)
         if (fits(options))
             return fmt::format("full_shard on {} ranks would fit", options.ranks);
-    return "its largest unit alone is too large: cut the model into smaller layers, or use bf16";
+    return "its largest bucket alone is too large: cut the model into smaller layers, or use bf16";
 }
 
 }  // namespace

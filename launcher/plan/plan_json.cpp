@@ -156,6 +156,7 @@ Json memory_json(const std::optional<MemoryForecast>& memory) {
             {"on_host", plan.on_host},
             {"padding", plan.padding},
             {"total", plan.total()},
+            {"mostly", fsdp::what_dominates(plan, options.strategy)},
             {"limit",
              limit.bytes == 0 ? Json(nullptr) : Json{{"bytes", limit.bytes}, {"of", limit.of}}},
             {"assumptions", assumptions}};

@@ -188,8 +188,9 @@ std::string memory_section(const MemoryForecast& memory) {
     add("masters", plan.masters, "what the optimizer updates");
     add("gradients", plan.gradients, "");
     add("optimizer", plan.optimizer, std::string(fsdp::name_of(memory.options.optimizer)));
-    add("gather slots", plan.gather_slots, "units that are whole for their turn");
-    add("reduce slots", plan.reduce_slots, "whole gradients of a unit, until they are summed");
+    add("gather slots", plan.gather_slots,
+        "buckets, about a layer each, that are whole for their turn");
+    add("reduce slots", plan.reduce_slots, "whole gradients of a bucket, until they are summed");
     add("gradient trees", plan.gradient_trees, "sums of micro-batches in one order");
     add("gradient parts", plan.gradient_exchange,
         "what other GPUs send, to be summed in that order");
@@ -199,10 +200,10 @@ std::string memory_section(const MemoryForecast& memory) {
             fmt::format("of {} ({})", format_binary(memory.limit.bytes), memory.limit.of);
     add("on the host", plan.on_host,
         "masters, the optimizer's state and copies, in the CPU's memory");
-    std::vector<Row> assumed;
+    std::vector<Row> remarks{{"mostly", fsdp::what_dominates(plan, memory.options.strategy)}};
     for (const std::string& assumption : memory.assumptions)
-        assumed.push_back({"assumed", assumption});
-    return format_rows(rows, "  ") + format_rows(assumed, "  ");
+        remarks.push_back({"assumed", assumption});
+    return format_rows(rows, "  ") + format_rows(remarks, "  ");
 }
 
 // The command around each rank's is known at its start; here is what it is made of.

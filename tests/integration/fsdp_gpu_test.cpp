@@ -242,7 +242,9 @@ TEST_CASE(
         constexpr std::size_t kShard = 768 + 256 + 256;
         expect(memory.masters == 0 && memory.parameters == kShard * 2,
                "parameters, without masters");
-        expect(memory.on_host == kShard * (4 + 4 + 2), "masters, gradients and rounded parameters");
+        expect(memory.on_host == kShard * (4 + 4 + 2 + 8),
+               "masters, gradients and rounded parameters, and AdamW's moments");
+        expect(memory.optimizer == 0, "which are not on the GPU");
     });
 }
 
@@ -610,6 +612,7 @@ TEST_CASE("what deterministic sums take of a GPU is what is planned") {
         planned.ranks = each.ranks;
         planned.shard_group = each.group;
         planned.merge_below_bytes = 0;
+        planned.keep_largest = false;
         planned.deterministic = planned.on_gpus = true;
         planned.reductions = static_cast<int>(kParts) / each.ranks;
         const MemoryPlan plan = plan_memory(units, planned);

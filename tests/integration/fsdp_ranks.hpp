@@ -125,11 +125,12 @@ inline State joined(State first, State second) {
     return first;
 }
 
-/// The model as it is, without buckets of several units.
+/// The model as it is, without buckets of several units, and all of them in slots.
 inline ShardedModelOptions unmerged(ShardingStrategy strategy = ShardingStrategy::full_shard) {
     ShardedModelOptions options;
     options.strategy = strategy;
     options.merge_below = 0;
+    options.keep_largest = false;
     return options;
 }
 

@@ -104,6 +104,7 @@ struct Way {
         options.merge_cap = dice.one_of<std::int64_t>({1'000, 30'000, 256 << 20});
         options.gather_slots = 1 + dice.below(3);
         options.reduce_slots = 1 + dice.below(3);
+        options.keep_largest = dice.chance(50);
         options.overlap = dice.chance(70);
         options.offload_optimizer = dice.chance(20);
         options.find_nonfinite = dice.chance(50);
@@ -117,10 +118,11 @@ struct Way {
         std::ostringstream out;
         out << ranks << " ranks, " << name_of(options.strategy) << ", group " << options.shard_group
             << ", merge " << options.merge_below << "/" << options.merge_cap << ", slots "
-            << options.gather_slots << "/" << options.reduce_slots << ", overlap "
-            << *options.overlap << ", each " << reduce_each_micro_batch << ", offload "
-            << options.offload_optimizer << ", evaluates " << evaluate_between << ", norm "
-            << measure_norm << ", async " << save_async;
+            << options.gather_slots << "/" << options.reduce_slots << ", keeps largest "
+            << options.keep_largest << ", overlap " << *options.overlap << ", each "
+            << reduce_each_micro_batch << ", offload " << options.offload_optimizer
+            << ", evaluates " << evaluate_between << ", norm " << measure_norm << ", async "
+            << save_async;
         return out.str();
     }
 };

@@ -88,12 +88,13 @@ TEST_CASE("a plan without a model's size says nothing of memory") {
 TEST_CASE("a small model on CPUs") {
     const LaunchPlan plan = plan_of(small_model(), cpu_machine());
     CHECK(memory_part(plan) == R"(memory of a rank before activations, full_shard on 2 ranks
-  parameters    237.4 MiB  what ranks compute with, between uses
-  gradients     237.4 MiB
+  parameters    311.0 MiB  what ranks compute with, between uses
+  gradients     311.0 MiB
   optimizer     474.7 MiB  AdamW
-  gather slots  294.5 MiB  units that are whole for their turn
-  reduce slots  294.5 MiB  whole gradients of a unit, until they are summed
-  in all        1.5 GiB    of 32.0 GiB (2 ranks in this node's 64.0 GiB)
+  gather slots  54.6 MiB   buckets, about a layer each, that are whole for their turn
+  reduce slots  54.6 MiB   whole gradients of a bucket, until they are summed
+  in all        1.2 GiB    of 32.0 GiB (2 ranks in this node's 64.0 GiB)
+  mostly  optimizer, 474.7 MiB of 1.18 GiB (39%): more ranks divide it
 )");
     CHECK(plan.memory->warning.empty());
     CHECK(plan.memory->assumptions.empty());
@@ -101,6 +102,7 @@ TEST_CASE("a small model on CPUs") {
     CHECK(json["total"] == plan.memory->plan.total());
     CHECK(json["strategy"] == "full_shard");
     CHECK(json["masters"] == 0);
+    CHECK(json["mostly"] == "optimizer, 474.7 MiB of 1.18 GiB (39%): more ranks divide it");
     CHECK(json["bytes_each"]["optimizer"] == 8);
     CHECK(json["limit"]["bytes"] == 32 * kGi);
 }
@@ -111,9 +113,9 @@ TEST_CASE("the cgroup's limit counts where it is less than the node's memory") {
     const LaunchPlan plan = plan_of(small_model(), topology);
     CHECK(plan.memory->limit.bytes == kGi);
     CHECK(plan.warnings.back() ==
-          "the model takes 1.5 GiB a rank before any activation, and there are 1.0 GiB (2 ranks in "
+          "the model takes 1.2 GiB a rank before any activation, and there are 1.0 GiB (2 ranks in "
           "the cgroup's 2.0 "
-          "GiB): full_shard on 8 ranks would fit");
+          "GiB): full_shard on 4 ranks would fit");
     topology.memory_limit_bytes = 100 * kGi;
     CHECK(plan_of(small_model(), topology).memory->limit.bytes == 32 * kGi);
 }
@@ -133,7 +135,7 @@ TEST_CASE("a large model on GPUs: what does not fit is said, with what would") {
               "\n  assumed  no model_size.optimizer: AdamW's two f32 moments\n") !=
           std::string::npos);
     CHECK(sharded.memory->warning.empty());
-    CHECK(sharded.memory->plan.masters == 4 * (sharded.memory->plan.parameters / 2));
+    CHECK(sharded.memory->plan.masters == sharded.memory->plan.optimizer / 2);
     // A machine whose GPUs nobody knows the memory of.
     CHECK(plan_of(large_model("no_shard"), gpu_machine(0)).memory->warning.empty());
     JobSpec told = large_model("no_shard");
@@ -194,17 +196,19 @@ TEST_CASE(
     "deterministic sums keep one more shard of gradients for each doubling of the micro-batches") {
     JobSpec spec = small_model();
     const auto plain = plan_of(spec, cpu_machine()).memory->plan;
+    const std::int64_t shard = plain.optimizer / 2;  // in f32
     spec.model_size.deterministic = true;
-    CHECK(plan_of(spec, cpu_machine()).memory->plan == plain);
+    const auto once = plan_of(spec, cpu_machine()).memory->plan;
+    // The embedding's shard no longer lies in its whole gradient.
+    CHECK(once.total() == plain.total() + 768 * 50'257 * 4 / 2);
     spec.model_size.micro_batches = 8;
     const LaunchPlan plan = plan_of(spec, cpu_machine());
-    CHECK(plan.memory->plan.gradient_trees == 3 * plain.gradients);
-    CHECK(plan.memory->plan.total() == plain.total() + 3 * plain.gradients);
+    CHECK(plan.memory->plan.gradient_trees == 3 * shard);
+    CHECK(plan.memory->plan.total() == once.total() + 3 * shard);
     CHECK(memory_part(plan).find(
               "\n  gradient trees  712.1 MiB  sums of micro-batches in one order\n") !=
           std::string::npos);
-    CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["gradient_trees"] ==
-          3 * plain.gradients);
+    CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["gradient_trees"] == 3 * shard);
     JobSpec on_gpus = large_model("full_shard");
     on_gpus.model_size.deterministic = true;
     const LaunchPlan exchanging = plan_of(on_gpus, gpu_machine(80 * kGi));

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -24,7 +26,8 @@ Units layered() {
     return units;
 }
 constexpr std::int64_t kP = 20 * kMi;  // of layered()
-constexpr std::int64_t kU = 8 * kMi;
+constexpr std::int64_t kW = 8 * kMi;   // the embedding, which stays whole
+constexpr std::int64_t kU = 3 * kMi;   // a layer
 
 MemoryPlanOptions options(ShardingStrategy strategy, int ranks, Precision precision = kMixed) {
     return {.strategy = strategy, .precision = precision, .ranks = ranks, .merge_below_bytes = 0};
@@ -56,22 +59,34 @@ TEST_CASE("the table's strategies in bf16, with f32 masters and AdamW") {
         options(ShardingStrategy::shard_optimizer, 8, {.param = bf16, .reduce = f32});
     CHECK(plan_memory(layered(), in_place).total() == (2 + 4) * kP + 12 * kP / 8);
 
+    // The embedding's gradient stays whole, beside its f32 shard; layers take turns in two slots.
     const MemoryPlan zero2 = plan_memory(layered(), options(ShardingStrategy::shard_grad_op, 8));
-    CHECK(zero2.total() == 2 * kP + (12 + 4) * kP / 8 + 2 * 2 * kU);
+    CHECK(zero2.total() == 2 * kP + (12 + 4) * kP / 8 + 2 * kW + 2 * 2 * kU);
     CHECK(zero2.gather_slots == 0);
+    CHECK(zero2.gradients == 4 * kP / 8 + 2 * kW);
 
+    // And so do its parameters.
     const MemoryPlan zero3 = plan_memory(layered(), options(ShardingStrategy::full_shard, 8));
-    CHECK(zero3.total() == (12 + 4) * kP / 8 + 2 * kP / 8 + 4 * kU + 2 * 2 * kU);
-    CHECK(zero3.gather_slots == 4 * kU);
-    CHECK(zero3.reduce_slots == 4 * kU);
+    CHECK(zero3.parameters == 2 * kW + 2 * (kP - kW) / 8);
+    CHECK(zero3.gather_slots == 2 * 2 * kU);
+    CHECK(zero3.reduce_slots == 2 * 2 * kU);
+    CHECK(zero3.total() == (12 + 4) * kP / 8 + zero3.parameters + 2 * kW + 4 * kU + 4 * kU);
     CHECK(zero3.padding == 0);
+
+    auto in_turns = options(ShardingStrategy::full_shard, 8);
+    in_turns.keep_largest = false;
+    const MemoryPlan turns = plan_memory(layered(), in_turns);
+    CHECK(turns.gather_slots == 2 * 2 * kW);
+    CHECK(turns.reduce_slots == 2 * 2 * kW);
+    CHECK(turns.total() == (12 + 4) * kP / 8 + 2 * kP / 8 + 4 * kW + 4 * kW);
 }
 
 TEST_CASE("f32 alone: the master is what ranks gather") {
     const MemoryPlan sharded = plan_memory(layered(), options(ShardingStrategy::full_shard, 4, {}));
     CHECK(sharded.masters == 0);
-    CHECK(sharded.parameters == kP);  // 4 bytes, a quarter each
-    CHECK(sharded.total() == 16 * kP / 4 + 2 * 4 * kU + 2 * 4 * kU);
+    CHECK(sharded.parameters == 4 * kW + (kP - kW));  // 4 bytes, a quarter each of the layers
+    CHECK(sharded.gradients == sharded.parameters);   // the embedding's shard lies in the whole
+    CHECK(sharded.total() == 8 * kP / 4 + 2 * sharded.parameters + 2 * 4 * kU + 2 * 4 * kU);
     const MemoryPlan replicated =
         plan_memory(layered(), options(ShardingStrategy::no_shard, 4, {}));
     CHECK(replicated.total() == 16 * kP);
@@ -110,7 +125,7 @@ TEST_CASE("micro-batches that do not reduce keep whole gradients") {
     auto asked = options(ShardingStrategy::full_shard, 8);
     const auto before = plan_memory(layered(), asked).total();
     asked.accumulate_without_sync = true;
-    CHECK(plan_memory(layered(), asked).total() == before + 2 * kP);
+    CHECK(plan_memory(layered(), asked).total() == before + 2 * (kP - kW));
     asked.strategy = ShardingStrategy::no_shard;
     CHECK(plan_memory(layered(), asked).unsynced_gradients == 0);  // they are whole anyway
 }
@@ -120,9 +135,108 @@ TEST_CASE("padding is ShardLayout's, and is counted in the items") {
     const ShardLayout layout(odd[0], 3);
     const MemoryPlan plan = plan_memory(odd, options(ShardingStrategy::full_shard, 3, {}));
     const std::int64_t shard = layout.shard_elements(), arena = layout.arena_elements();
-    CHECK(plan.total() ==
-          16 * shard + 4 * arena + 4 * arena);  // one unit needs one slot of each kind
-    CHECK(plan.padding == 16 * (shard - 335) + 8 * (arena - 1003));
+    // A single bucket stays whole: a slot of its own would take its shard more.
+    CHECK(plan.total() == 8 * shard + 4 * arena + 4 * arena);
+    CHECK(plan.padding == 8 * (shard - 335) + 8 * (arena - 1003));
+}
+
+TEST_CASE("the largest buckets stay whole where slots of their size would take more") {
+    const auto planned = [](std::vector<std::int64_t> sizes, int ranks, auto... change) {
+        Units units;
+        for (const std::int64_t size : sizes)
+            units.push_back({{"w", {size * 1024}}});
+        auto asked = options(ShardingStrategy::full_shard, ranks, {});
+        (change(asked), ...);
+        return plan_memory(units, asked);
+    };
+    constexpr std::int64_t kKi = 4 * 1024;
+    // Equal layers: nothing is gained.
+    CHECK(planned({8, 8, 8, 8, 8, 8}, 2).gather_slots == 2 * 8 * kKi);
+    CHECK(planned({8, 8, 8, 8, 8, 8}, 2).parameters == 24 * kKi);
+    CHECK(planned({8, 8, 8, 8, 8, 8}, 2).reduce_slots == 2 * 8 * kKi);
+    // So few that whole they take less than half of them and two slots.
+    CHECK(planned({8, 8, 8}, 2).gather_slots == 0);
+    CHECK(planned({8, 8, 8}, 2).parameters == 24 * kKi);
+    CHECK(planned({8, 8, 8}, 4).gather_slots == 2 * 8 * kKi);
+    CHECK(planned({8, 8, 8, 8}, 2).gather_slots == 2 * 8 * kKi);
+    // Two large ones, an embedding and a head: whole on two ranks, in turns where shards are small.
+    CHECK(planned({40, 16, 16, 16, 16, 40}, 2).gather_slots == 2 * 16 * kKi);
+    CHECK(planned({40, 16, 16, 16, 16, 40}, 2).parameters == (80 + 32) * kKi);
+    CHECK(planned({40, 16, 16, 16, 16, 40}, 8).gather_slots == 2 * 40 * kKi);
+    // One slot a kind needs no second one of that size.
+    CHECK(planned({40, 16, 16, 16, 16, 16}, 2, [](auto& asked) {
+              asked.gather_slots = 1;
+          }).gather_slots == 16 * kKi);
+    CHECK(planned({20, 16, 16, 16, 16, 16}, 8, [](auto& asked) {
+              asked.gather_slots = 1;
+          }).gather_slots == 20 * kKi);
+}
+
+TEST_CASE("of random models no strategy takes more than one that shards less") {
+    std::mt19937_64 random(20);
+    const auto below = [&](int end) {
+        return static_cast<int>(random() % static_cast<std::uint64_t>(end));
+    };
+    const auto type = [&] {
+        return std::array{f32, bf16, f16}[static_cast<std::size_t>(below(3))];
+    };
+    int kept = 0, in_turns = 0;
+    for (int i = 0; i < 4000; ++i) {
+        Units units;
+        for (int left = 1 + below(20); left > 0; --left) {
+            const std::int64_t most = below(6) == 0 ? 2'000'000 : 200'000;
+            auto& unit = units.emplace_back();
+            for (int tensors = 1 + below(3); tensors > 0; --tensors)
+                unit.push_back({"p" + std::to_string(tensors),
+                                {1 + static_cast<std::int64_t>(random() % std::uint64_t(most))},
+                                below(10) > 0});
+        }
+        MemoryPlanOptions asked;
+        asked.precision.param = type();
+        asked.precision.reduce = type();
+        asked.precision.accumulate = below(2) == 0 ? f32 : asked.precision.reduce;
+        asked.ranks = 1 + below(16);
+        asked.shard_group = asked.ranks;
+        asked.gather_slots = 1 + below(4);
+        asked.reduce_slots = 1 + below(4);
+        asked.merge_below_bytes = below(2) * 400'000;
+        asked.deterministic = below(4) == 0;
+        asked.reductions = 1 + below(5);
+        asked.offload_optimizer = below(4) == 0;
+        const auto with = [&](ShardingStrategy strategy, bool keep_largest = true) {
+            asked.strategy = strategy;
+            asked.keep_largest = keep_largest;
+            return plan_memory(units, asked);
+        };
+        const MemoryPlan full = with(ShardingStrategy::full_shard);
+        const MemoryPlan grad_op = with(ShardingStrategy::shard_grad_op);
+        CAPTURE(i);
+        REQUIRE(full.total() <= grad_op.total());
+        REQUIRE(grad_op.total() <= with(ShardingStrategy::shard_optimizer).total());
+        REQUIRE(full == with(ShardingStrategy::hybrid_shard));
+        const MemoryPlan turns = with(ShardingStrategy::full_shard, false);
+        REQUIRE(full.total() <= turns.total());
+        (full == turns ? in_turns : kept) += 1;
+    }
+    CHECK(kept > 400);  // both are met
+    CHECK(in_turns > 400);
+}
+
+TEST_CASE("what dominates is named, with what would make it less") {
+    auto asked = options(ShardingStrategy::full_shard, 2, {});
+    CHECK(what_dominates(plan_memory(layered(), asked), asked.strategy) ==
+          "optimizer, 80.0 MiB of 240.0 MiB (33%): more ranks divide it");
+    asked.ranks = 1024;
+    CHECK(what_dominates(plan_memory(layered(), asked), asked.strategy).find("divide it") !=
+          std::string::npos);
+    const Units large(8, {{"w", {400 * kMi}}});
+    CHECK(
+        what_dominates(plan_memory(large, asked), asked.strategy) ==
+        "gather slots, 3.12 GiB of 6.30 GiB (50%): smaller units make it less, more ranks do not");
+    asked.strategy = ShardingStrategy::no_shard;
+    asked.optimizer = OptimizerKind::none;
+    CHECK(what_dominates(plan_memory(layered(), asked), asked.strategy) ==
+          "parameters, 80.0 MiB of 160.0 MiB (50%): full_shard cuts it over the ranks");
 }
 
 TEST_CASE("small units merge up to the cap, large ones stay") {
@@ -140,7 +254,8 @@ TEST_CASE("small units merge up to the cap, large ones stay") {
 
     auto asked = options(ShardingStrategy::full_shard, 2);
     asked.merge_below_bytes = 8 << 20;  // layers of 6 MiB merge in pairs
-    CHECK(plan_memory(layered(), asked).gather_slots == 4 * kU);
+    asked.keep_largest = false;
+    CHECK(plan_memory(layered(), asked).gather_slots == 4 * kW);
     asked.merge_below_bytes = 32 << 20;
     CHECK(plan_memory(layered(), asked).gather_slots == 2 * 2 * (8 + 12) * kMi / 2);
 }
@@ -150,7 +265,7 @@ TEST_CASE("the rough form is the exact one of equal layers") {
         for (const auto strategy :
              {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
               ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard}) {
-            const MemoryPlan rough = plan_memory(ModelSize{kP, 4, kU}, options(strategy, ranks));
+            const MemoryPlan rough = plan_memory(ModelSize{kP, 4, kW}, options(strategy, ranks));
             CHECK(rough == plan_memory(layered(), options(strategy, ranks)));
         }
     CHECK_THROWS_AS(plan_memory(ModelSize{0, 1, 0}, {}), Error);
@@ -190,6 +305,7 @@ TEST_CASE("frozen parameters are gathered, in slots of their own, and have nothi
     options.precision = {.param = bf16};
     options.ranks = 2;
     options.merge_below_bytes = 0;
+    options.keep_largest = false;
     const MemoryPlan plan = plan_memory(units, options);
     constexpr std::int64_t kFrozen = 128 * 70, kTrained = 128 * 12;
     CHECK(plan.parameters == 2 * (kFrozen + kTrained) / 2);
@@ -198,6 +314,8 @@ TEST_CASE("frozen parameters are gathered, in slots of their own, and have nothi
     CHECK(plan.optimizer == 8 * kTrained / 2);
     CHECK(plan.gather_slots == 2 * 2 * 128 * (40 + 8));
     CHECK(plan.reduce_slots == 2 * 4 * 128 * 8);
+    options.keep_largest = true;  // two of a kind: whole they are no more than shards and slots
+    CHECK(plan_memory(units, options).parameters == 2 * (kFrozen + kTrained));
     options.strategy = ShardingStrategy::shard_grad_op;
     CHECK(plan_memory(units, options).parameters == 2 * (kFrozen + kTrained));
     CHECK(plan_memory(units, options).gather_slots == 0);
@@ -207,6 +325,7 @@ TEST_CASE("deterministic sums cost a shard for each doubling of what is summed")
     const std::vector<std::vector<ParameterSpec>> units = {{{"w", {128 * 40}}}};
     MemoryPlanOptions options;
     options.ranks = 2;
+    options.keep_largest = false;
     const MemoryPlan plain = plan_memory(units, options);
     options.deterministic = true;
     CHECK(plan_memory(units, options) == plain);

@@ -16,13 +16,6 @@ std::string name_of_units(const BucketPlan& plan, std::span<const UnitToPlan> un
     return first + ".." + units[plan.members.back().unit_index].name;
 }
 
-// Parameters stay whole where there is one shard, where the strategy says so, and where the unit is
-// not resharded.
-bool stays_whole(const BucketPlan& plan, const ShardMesh& mesh, ShardingStrategy strategy) {
-    return mesh.shard_count == 1 || strategy == ShardingStrategy::shard_grad_op ||
-           strategy == ShardingStrategy::shard_optimizer || !plan.reshard_after_forward;
-}
-
 }  // namespace
 
 Bucket::Bucket(std::size_t index, const BucketPlan& plan, std::span<const UnitToPlan> units,
@@ -30,7 +23,8 @@ Bucket::Bucket(std::size_t index, const BucketPlan& plan, std::span<const UnitTo
     : index_(index),
       name_(name_of_units(plan, units)),
       trainable_(plan.trainable),
-      resident_(stays_whole(plan, mesh, options.strategy)),
+      resident_(plan.whole_parameters),
+      keeps_whole_gradient_(plan.whole_gradients),
       layout_(layout_of(plan, units, mesh.shard_count)),
       shard_rank_(mesh.shard_rank),
       param_type_(options.precision.param),

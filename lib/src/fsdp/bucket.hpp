@@ -49,6 +49,8 @@ public:
     const std::string& name() const noexcept { return name_; }  ///< its units', "h.0" or "h.0..h.3"
     bool is_trainable() const noexcept { return trainable_; }
     bool is_resident() const noexcept { return resident_; }
+    /// Backward always adds to the same memory of its own, not to a slot.
+    bool keeps_whole_gradient() const noexcept { return keeps_whole_gradient_; }
     const ShardLayout& layout() const noexcept { return layout_; }
     std::vector<Member>& members() noexcept { return members_; }
     const std::vector<Member>& members() const noexcept { return members_; }
@@ -102,6 +104,7 @@ private:
     std::string name_;
     bool trainable_;
     bool resident_;
+    bool keeps_whole_gradient_;
     ShardLayout layout_;
     int shard_rank_;
     DataType param_type_;

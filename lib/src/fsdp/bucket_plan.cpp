@@ -41,7 +41,72 @@ std::vector<Run> runs_of(std::span<const UnitToPlan> units, bool trainable, int 
     return runs;
 }
 
+// A bucket that may take turns in slots, with its bytes in one, and what it takes more than so
+// when it stays whole.
+struct Candidate {
+    BucketPlan* bucket = nullptr;
+    std::int64_t slot_bytes = 0;
+    std::int64_t cost_of_staying = 0;
+};
+
+// How many of them, the largest first, stay whole where the memory is least; of equal choices the
+// fewest.
+std::size_t how_many_stay(std::span<const Candidate> largest_first, int slots) {
+    std::size_t best = 0;
+    std::int64_t least = 0, staying = 0;
+    for (std::size_t count = 0; count <= largest_first.size(); ++count) {
+        const auto turns = static_cast<std::int64_t>(largest_first.size() - count);
+        const std::int64_t in_slots =
+            turns == 0 ? 0 : std::min<std::int64_t>(slots, turns) * largest_first[count].slot_bytes;
+        if (count == 0 || staying + in_slots < least) {
+            best = count;
+            least = staying + in_slots;
+        }
+        if (turns > 0)
+            staying += largest_first[count].cost_of_staying;
+    }
+    return best;
+}
+
+void keep_largest(std::vector<Candidate> candidates, int slots, bool BucketPlan::*stays) {
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const auto& a, const auto& b) { return a.slot_bytes > b.slot_bytes; });
+    const std::size_t count = how_many_stay(candidates, slots);
+    for (std::size_t i = 0; i < count; ++i)
+        candidates[i].bucket->*stays = true;
+}
+
 }  // namespace
+
+void choose_whole(std::span<BucketPlan> buckets, std::span<const UnitToPlan> units,
+                  const SlotRules& rules) {
+    const auto bytes = [](DataType type) { return static_cast<std::int64_t>(size_of(type)); };
+    const bool parameters_stay = rules.shard_count == 1 ||
+                                 rules.strategy == ShardingStrategy::shard_grad_op ||
+                                 rules.strategy == ShardingStrategy::shard_optimizer;
+    const bool gradients_stay =
+        rules.shard_count == 1 || rules.strategy == ShardingStrategy::shard_optimizer;
+    // Parameters of trainable and of frozen buckets have slots of their own.
+    std::vector<Candidate> trainable, frozen, gradients;
+    for (BucketPlan& bucket : buckets) {
+        bucket.whole_parameters = parameters_stay || !bucket.reshard_after_forward;
+        bucket.whole_gradients = bucket.trainable && gradients_stay;
+        const ShardLayout layout = layout_of(bucket, units, rules.shard_count);
+        const std::int64_t arena = layout.arena_elements(), shard = layout.shard_elements();
+        const std::int64_t b = bytes(rules.precision.param), g = bytes(rules.precision.reduce);
+        if (!bucket.whole_parameters)
+            (bucket.trainable ? trainable : frozen)
+                .push_back({&bucket, b * arena, b * (arena - shard)});
+        if (bucket.trainable && !gradients_stay)
+            gradients.push_back(
+                {&bucket, g * arena, g * (rules.sums_in_place() ? arena - shard : arena)});
+    }
+    if (!rules.keep_largest)
+        return;
+    keep_largest(std::move(trainable), rules.gather_slots, &BucketPlan::whole_parameters);
+    keep_largest(std::move(frozen), rules.gather_slots, &BucketPlan::whole_parameters);
+    keep_largest(std::move(gradients), rules.reduce_slots, &BucketPlan::whole_gradients);
+}
 
 std::vector<BucketPlan> plan_buckets(std::span<const UnitToPlan> units,
                                      const BucketLimits& limits) {

@@ -19,9 +19,8 @@ GradientReducer::GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, M
       device_(device),
       lane_(lane),
       options_(options),
-      keeps_whole_(options.strategy == ShardingStrategy::shard_optimizer || mesh.shard_count == 1),
-      in_place_(keeps_whole_ && options.precision.reduce == options.precision.accumulate &&
-                !options.deterministic),
+      sums_in_place_(options.precision.reduce == options.precision.accumulate &&
+                     !options.deterministic),
       states_(buckets.size()) {}
 
 // The lane's jobs are over, for it ends before; what clears the marks is on the trainer's stream.
@@ -38,15 +37,17 @@ void GradientReducer::allocate() {
     for (Bucket& bucket : buckets_) {
         if (!bucket.is_trainable())
             continue;
-        bucket.allocate_gradients(mesh_, device_, in_place_);
+        bucket.allocate_gradients(mesh_, device_, is_in_place(bucket));
         const std::size_t bytes = bucket.arena_elements() * size_of(options_.precision.reduce);
-        if (keeps_whole_ && !in_place_)
-            states_[bucket.index()].own = device_.allocate(peers, bytes);
+        if (bucket.keeps_whole_gradient()) {
+            if (!sums_in_place_)
+                states_[bucket.index()].own = device_.allocate(peers, bytes);
+            continue;
+        }
         largest = std::max(largest, bytes);
         ++count;
     }
-    const std::size_t slots =
-        keeps_whole_ ? 0 : std::min(count, static_cast<std::size_t>(options_.reduce_slots));
+    const std::size_t slots = std::min(count, static_cast<std::size_t>(options_.reduce_slots));
     for (std::size_t i = 0; i < slots; ++i)
         slots_.emplace_back().memory = device_.allocate(peers, largest);
     nonfinite_ = device_.allocate({}, buckets_.size() * sizeof(std::uint64_t));
@@ -84,7 +85,7 @@ std::byte* GradientReducer::whole(Bucket& bucket, Stream stream) {
 // Slots and own whole gradients are zero whenever they are free: the lane clears them behind the
 // reduction.
 void GradientReducer::begin_whole(Bucket& bucket, State& state, Stream stream) {
-    if (in_place_) {
+    if (is_in_place(bucket)) {
         state.whole = bucket.resident_gradient();
         device_.wait(stream, used_up_);
         device_.fill(state.whole, 0, bucket.gradient_bytes(), stream);
@@ -154,7 +155,7 @@ void GradientReducer::start_reduction(Bucket& bucket, Stream stream) {
         member.reduced = false;
     std::byte* memory = whole(bucket, stream);  // zeros where nothing was added on this rank
     const bool first = !std::exchange(state.reduced, true);
-    if (in_place_)
+    if (is_in_place(bucket))
         return;
     Fence done = submit(
         bucket,
@@ -221,7 +222,7 @@ void GradientReducer::start_finish(Bucket& bucket, Stream stream) {
     if (std::exchange(state.finished, true))
         return;
     const bool sums_copies = mesh_.replicas && mesh_.scatter && !options_.deterministic;
-    if (!sums_copies && !in_place_ && !options_.deterministic)
+    if (!sums_copies && !is_in_place(bucket) && !options_.deterministic)
         return;
     submit(
         bucket, [this, &bucket, &state](Stream lane) { finish(bucket, state, lane); }, stream);
@@ -233,7 +234,7 @@ void GradientReducer::finish(Bucket& bucket, State& state, Stream stream) {
     std::byte* shard = bucket.gradient_shard();
     if (options_.deterministic)
         return state.tree.finish(device_, reinterpret_cast<float*>(shard), count, stream);
-    if (in_place_) {
+    if (is_in_place(bucket)) {
         look_for_nonfinite(bucket, bucket.resident_gradient(), stream);
         if (mesh_.scatter)
             mesh_.scatter->reduce_scatter(bucket.resident_gradient(), shard, count, type,
@@ -260,7 +261,7 @@ void GradientReducer::reset(Stream stream) {
     for (Bucket& bucket : buckets_) {
         State& state = states_[bucket.index()];
         state.reduced = state.finished = false;
-        if (in_place_)
+        if (is_in_place(bucket))
             state.whole = nullptr;
         for (Bucket::Member& member : bucket.members())
             member.shard.has_gradient = false;
@@ -277,7 +278,7 @@ void GradientReducer::discard(Stream stream) {
         State& state = states_[bucket.index()];
         for (const Fence& added : std::exchange(state.added, {}))
             device_.wait(stream, added);
-        if (state.whole && !in_place_) {
+        if (state.whole && !is_in_place(bucket)) {
             device_.wait(stream, state.ready);
             device_.fill(state.whole, 0,
                          bucket.arena_elements() * size_of(options_.precision.reduce), stream);

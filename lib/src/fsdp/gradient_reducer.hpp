@@ -24,9 +24,10 @@ namespace autolaunch::fsdp {
 ///
 /// "is reduced" is a job on the lane: reduce-scatter over the ranks of one copy of the model, then
 /// into the shard in the accumulate type. "finishes" is what a step needs once: the all-reduce
-/// between copies. Where whole gradients stay in memory (shard_optimizer, no_shard) and are of the
-/// accumulate type, the shard lies in the whole gradient; then micro-batches add up there, nothing
-/// "is reduced", and "finishes" sums over all ranks, in place.
+/// between copies. Where a bucket's whole gradient stays in memory (choose_whole() of
+/// bucket_plan.hpp: shard_optimizer, no_shard, and the largest buckets) and is of the accumulate
+/// type, the shard lies in the whole gradient; then micro-batches add up there, nothing "is
+/// reduced", and "finishes" sums over all ranks, in place.
 ///
 /// Streams are the trainer's: memory is ready, and gradients are complete, in their order.
 ///
@@ -89,6 +90,9 @@ private:
         GradientTree tree;
     };
 
+    bool is_in_place(const Bucket& bucket) const noexcept {
+        return sums_in_place_ && bucket.keeps_whole_gradient();
+    }
     void begin_whole(Bucket& bucket, State& state, Stream stream);
     Slot* free_slot();
     void take_own(Bucket& bucket, State& state);
@@ -108,8 +112,7 @@ private:
     ModelDevice& device_;
     Lane& lane_;
     ShardedModelOptions options_;
-    bool keeps_whole_;  // whole gradients stay in memory
-    bool in_place_;     // and the shards lie in them
+    bool sums_in_place_;  // where whole gradients stay in memory the shards lie in them
     bool allocated_ = false;
     std::deque<Slot> slots_;
     std::vector<State> states_;  // by bucket

@@ -1,30 +1,49 @@
 #include "base/refuse.hpp"
 #include "fsdp/bucket_plan.hpp"
 #include "fsdp/ordered_sums.hpp"
+#include "fsdp/unit_memory.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/memory_plan.hpp>
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
+#include <cstdio>
+#include <iterator>
 #include <string>
 
 namespace autolaunch::fsdp {
 
 namespace {
 
-// What the formulas need to know of all arenas together, in elements.
+// One bucket's arena, in elements.
+struct Arena {
+    std::int64_t whole = 0, shard = 0;
+    bool trainable = true;
+    bool whole_parameters = false, whole_gradients = false;
+};
+
+// What the formulas need to know of several arenas together, in elements.
 struct ArenaSums {
-    std::int64_t whole = 0;    // P
-    std::int64_t shard = 0;    // P/N
-    std::int64_t largest = 0;  // U
+    std::int64_t whole = 0;
+    std::int64_t shard = 0;
+    std::int64_t largest = 0;
     std::int64_t count = 0;
 };
 
-struct ModelSums {
-    ArenaSums trainable, frozen;
-};
+template <class Chosen>
+ArenaSums sum_of(std::span<const Arena> arenas, Chosen chosen) {
+    ArenaSums sums;
+    for (const Arena& arena : arenas) {
+        if (!chosen(arena))
+            continue;
+        sums.whole += arena.whole;
+        sums.shard += arena.shard;
+        sums.largest = std::max(sums.largest, arena.whole);
+        ++sums.count;
+    }
+    return sums;
+}
 
 // Ranks that share one copy of the masters: N of the formulas.
 int shard_count(const MemoryPlanOptions& options) {
@@ -59,62 +78,106 @@ std::int64_t exchange_bytes(const ArenaSums& arenas, int shards, int copies) {
                                                            static_cast<std::size_t>(copies)));
 }
 
-// The table of the header, a strategy a line. `shards` is N.
-MemoryPlan apply_formulas(const ModelSums& model, const MemoryPlanOptions& options, int shards) {
-    const ArenaSums& arenas = model.trainable;
-    const auto b = static_cast<std::int64_t>(size_of(options.precision.param));
-    const auto g = static_cast<std::int64_t>(size_of(options.precision.reduce));
-    const auto a = static_cast<std::int64_t>(size_of(options.precision.accumulate));
-    const auto m = static_cast<std::int64_t>(size_of(options.precision.master));
-    const bool one_array = options.precision.param == options.precision.master;
-    const bool in_place =
-        options.precision.reduce == options.precision.accumulate && !options.deterministic;
-    const bool parameters_stay = options.strategy == ShardingStrategy::shard_grad_op ||
-                                 options.strategy == ShardingStrategy::shard_optimizer ||
-                                 shards == 1;
-    const bool gradients_stay =
-        options.strategy == ShardingStrategy::shard_optimizer || shards == 1;
+std::int64_t bytes_of(DataType type) { return static_cast<std::int64_t>(size_of(type)); }
 
-    MemoryPlan plan;
-    plan.parameters = b * (parameters_stay ? arenas.whole + model.frozen.whole
-                                           : arenas.shard + model.frozen.shard);
-    plan.masters = one_array ? 0 : m * arenas.shard;
-    plan.gradients =
-        gradients_stay ? g * arenas.whole + (in_place ? 0 : a * arenas.shard) : a * arenas.shard;
-    plan.optimizer = state_bytes_per_parameter(options.optimizer) * arenas.shard;
-    if (!parameters_stay)
-        for (const ArenaSums* each : {&arenas, &model.frozen})
-            plan.gather_slots += slot_bytes(*each, options.gather_slots, options.precision.param);
-    if (!gradients_stay)
-        plan.reduce_slots = slot_bytes(arenas, options.reduce_slots, options.precision.reduce);
-    if (options.deterministic)
-        plan.gradient_trees =
-            4 * arenas.shard * (std::bit_width(static_cast<unsigned>(options.reductions)) - 1);
-    if (options.deterministic && options.on_gpus)
-        plan.gradient_exchange = exchange_bytes(arenas, shards, options.ranks / shards);
-    if (options.offload_optimizer) {
-        plan.on_host = (m + a + b) * arenas.shard + plan.optimizer;
-        plan.masters = plan.optimizer = 0;
-    }
-    if (!gradients_stay && options.accumulate_without_sync)
-        plan.unsynced_gradients = g * arenas.whole;
-    return plan;
+SlotRules slot_rules(const MemoryPlanOptions& options, int shards) {
+    return {.strategy = options.strategy,
+            .precision = options.precision,
+            .shard_count = shards,
+            .gather_slots = options.gather_slots,
+            .reduce_slots = options.reduce_slots,
+            .deterministic = options.deterministic,
+            .keep_largest = options.keep_largest};
 }
 
-MemoryPlan with_padding(const ModelSums& arenas, const ModelSums& bare,
-                        const MemoryPlanOptions& options, int shards) {
-    MemoryPlan plan = apply_formulas(arenas, options, shards);
-    plan.padding = plan.total() - apply_formulas(bare, options, shards).total();
+void add_parameters(MemoryPlan& plan, std::span<const Arena> arenas,
+                    const MemoryPlanOptions& options) {
+    const std::int64_t b = bytes_of(options.precision.param);
+    for (const bool trainable : {true, false}) {
+        const auto of_kind = [&](bool whole) {
+            return sum_of(arenas, [&](const Arena& arena) {
+                return arena.trainable == trainable && arena.whole_parameters == whole;
+            });
+        };
+        const ArenaSums stay = of_kind(true), take_turns = of_kind(false);
+        plan.parameters += b * (stay.whole + take_turns.shard);
+        plan.gather_slots += slot_bytes(take_turns, options.gather_slots, options.precision.param);
+    }
+}
+
+void add_gradients(MemoryPlan& plan, std::span<const Arena> arenas,
+                   const MemoryPlanOptions& options, const SlotRules& rules) {
+    const std::int64_t g = bytes_of(options.precision.reduce);
+    const std::int64_t a = bytes_of(options.precision.accumulate);
+    const auto of_kind = [&](bool whole) {
+        return sum_of(arenas, [&](const Arena& arena) {
+            return arena.trainable && arena.whole_gradients == whole;
+        });
+    };
+    const ArenaSums stay = of_kind(true), take_turns = of_kind(false);
+    plan.gradients =
+        g * stay.whole + (rules.sums_in_place() ? 0 : a * stay.shard) + a * take_turns.shard;
+    plan.reduce_slots = slot_bytes(take_turns, options.reduce_slots, options.precision.reduce);
+    if (options.accumulate_without_sync)
+        plan.unsynced_gradients = g * take_turns.whole;
+}
+
+// The table of the header, a strategy a line. `shards` is N.
+MemoryPlan apply_formulas(std::span<const Arena> arenas, const MemoryPlanOptions& options,
+                          int shards) {
+    const ArenaSums trainable = sum_of(arenas, [](const Arena& arena) { return arena.trainable; });
+    const Precision& precision = options.precision;
+    const std::int64_t m = bytes_of(precision.master);
+    MemoryPlan plan;
+    add_parameters(plan, arenas, options);
+    add_gradients(plan, arenas, options, slot_rules(options, shards));
+    plan.masters = precision.param == precision.master ? 0 : m * trainable.shard;
+    plan.optimizer = state_bytes_per_parameter(options.optimizer) * trainable.shard;
+    if (options.deterministic)
+        plan.gradient_trees =
+            4 * trainable.shard * (std::bit_width(static_cast<unsigned>(options.reductions)) - 1);
+    if (options.deterministic && options.on_gpus)
+        plan.gradient_exchange = exchange_bytes(trainable, shards, options.ranks / shards);
+    if (options.offload_optimizer) {
+        plan.on_host =
+            (m + bytes_of(precision.accumulate) + bytes_of(precision.param)) * trainable.shard +
+            plan.optimizer;
+        plan.masters = plan.optimizer = 0;
+    }
     return plan;
 }
 
 std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-void add_arena(ArenaSums& sums, std::int64_t whole, std::int64_t shard) {
-    sums.whole += whole;
-    sums.shard += shard;
-    sums.largest = std::max(sums.largest, whole);
-    ++sums.count;
+// "1.25 GiB", "28.4 MiB".
+std::string in_bytes(std::int64_t bytes) {
+    constexpr double kMi = 1 << 20;
+    const double mebibytes = static_cast<double>(bytes) / kMi;
+    const bool large = mebibytes >= 1000;
+    char text[32];
+    std::snprintf(text, sizeof text, large ? "%.2f GiB" : "%.1f MiB",
+                  large ? mebibytes / 1024 : mebibytes);
+    return text;
+}
+
+constexpr const char* kMoreRanks = "more ranks divide it";
+constexpr const char* kSmallerUnits = "smaller units make it less, more ranks do not";
+
+bool is_full(ShardingStrategy strategy) {
+    return strategy == ShardingStrategy::full_shard || strategy == ShardingStrategy::hybrid_shard;
+}
+
+const char* remedy_for_parameters(ShardingStrategy strategy) {
+    return is_full(strategy) ? kMoreRanks : "full_shard cuts it over the ranks";
+}
+const char* remedy_for_gradients(ShardingStrategy strategy) {
+    const bool whole =
+        strategy == ShardingStrategy::no_shard || strategy == ShardingStrategy::shard_optimizer;
+    return whole ? "shard_grad_op cuts it over the ranks" : kMoreRanks;
+}
+const char* remedy_for_state(ShardingStrategy strategy) {
+    return strategy == ShardingStrategy::no_shard ? "shard_optimizer cuts it over the ranks"
+                                                  : kMoreRanks;
 }
 
 }  // namespace
@@ -154,28 +217,62 @@ std::vector<std::size_t> merge_units(std::span<const std::int64_t> unit_bytes,
     return buckets;
 }
 
-MemoryPlan plan_memory(std::span<const std::vector<ParameterSpec>> units,
-                       const MemoryPlanOptions& options) {
+MemoryPlan plan_memory_of(std::span<const UnitToPlan> units, const MemoryPlanOptions& options) {
     if (units.empty())
         refuse("the model has no units");
     const int shards = shard_count(options);
-    std::vector<UnitToPlan> plans;
-    for (const auto& unit : units)
-        plans.push_back({std::to_string(plans.size()), unit});
     const BucketLimits limits{options.merge_below_bytes, options.merge_cap_bytes,
                               static_cast<int>(size_of(options.precision.param))};
-    ModelSums arenas, bare;
-    for (const BucketPlan& bucket : plan_buckets(plans, limits)) {
-        const ShardLayout layout = layout_of(bucket, plans, shards);
+    auto buckets = plan_buckets(units, limits);
+    choose_whole(buckets, units, slot_rules(options, shards));
+    std::vector<Arena> arenas, bare;
+    for (const BucketPlan& bucket : buckets) {
+        const ShardLayout layout = layout_of(bucket, units, shards);
         std::int64_t elements = 0;
         for (const auto& placement : layout.placements())
             elements += placement.parameter.element_count();
-        add_arena(bucket.trainable ? arenas.trainable : arenas.frozen, layout.arena_elements(),
-                  layout.shard_elements());
-        add_arena(bucket.trainable ? bare.trainable : bare.frozen, elements,
-                  divided_up(elements, shards));
+        arenas.push_back({layout.arena_elements(), layout.shard_elements(), bucket.trainable,
+                          bucket.whole_parameters, bucket.whole_gradients});
+        bare.push_back(arenas.back());
+        bare.back().whole = elements;
+        bare.back().shard = divided_up(elements, shards);
     }
-    return with_padding(arenas, bare, options, shards);
+    MemoryPlan plan = apply_formulas(arenas, options, shards);
+    plan.padding = plan.total() - apply_formulas(bare, options, shards).total();
+    return plan;
+}
+
+MemoryPlan plan_memory(std::span<const std::vector<ParameterSpec>> units,
+                       const MemoryPlanOptions& options) {
+    std::vector<UnitToPlan> plans;
+    for (const auto& unit : units)
+        plans.push_back({std::to_string(plans.size()), unit});
+    return plan_memory_of(plans, options);
+}
+
+std::string what_dominates(const MemoryPlan& plan, ShardingStrategy strategy) {
+    struct Item {
+        const char* name;
+        std::int64_t bytes;
+        const char* remedy;
+    };
+    const Item items[] = {
+        {"parameters", plan.parameters, remedy_for_parameters(strategy)},
+        {"masters", plan.masters, remedy_for_state(strategy)},
+        {"gradients", plan.gradients, remedy_for_gradients(strategy)},
+        {"optimizer", plan.optimizer, remedy_for_state(strategy)},
+        {"gather slots", plan.gather_slots, kSmallerUnits},
+        {"reduce slots", plan.reduce_slots, kSmallerUnits},
+        {"whole gradients between micro-batches", plan.unsynced_gradients,
+         "reduce_grads() in each micro-batch needs none"},
+        {"gradient trees", plan.gradient_trees, "fewer micro-batches that reduce need fewer"},
+        {"gradient parts", plan.gradient_exchange, kSmallerUnits}};
+    const Item& most =
+        *std::max_element(std::begin(items), std::end(items),
+                          [](const Item& a, const Item& b) { return a.bytes < b.bytes; });
+    const std::int64_t total = std::max<std::int64_t>(plan.total(), 1);
+    return std::string(most.name) + ", " + in_bytes(most.bytes) + " of " + in_bytes(total) + " (" +
+           std::to_string((100 * most.bytes + total / 2) / total) + "%): " + most.remedy;
 }
 
 MemoryPlan plan_memory(const ModelSize& model, const MemoryPlanOptions& options) {

@@ -1,5 +1,7 @@
 #include "fsdp/model_engine.hpp"
 
+#include "fsdp/unit_memory.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
@@ -64,7 +66,16 @@ void ModelEngine::finalize() {
     const auto plans = units_to_plan();
     const BucketLimits limits{options_.merge_below, options_.merge_cap,
                               static_cast<int>(size_of(options_.precision.param))};
-    for (const BucketPlan& plan : plan_buckets(plans, limits)) {
+    auto bucket_plans = plan_buckets(plans, limits);
+    choose_whole(bucket_plans, plans,
+                 {.strategy = options_.strategy,
+                  .precision = options_.precision,
+                  .shard_count = mesh_.shard_count,
+                  .gather_slots = options_.gather_slots,
+                  .reduce_slots = options_.reduce_slots,
+                  .deterministic = options_.deterministic,
+                  .keep_largest = options_.keep_largest});
+    for (const BucketPlan& plan : bucket_plans) {
         Bucket& bucket = buckets_.emplace_back(buckets_.size(), plan, plans, mesh_, options_);
         bucket.allocate_parameters(mesh_, *device_);
         std::size_t placement = 0;
@@ -159,7 +170,28 @@ ModelMemory ModelEngine::memory() const {
     }
     memory.gathered = gatherer_->slot_bytes();
     memory.whole_gradients = reducer_->whole_bytes();
+    (options_.offload_optimizer && device_->is_gpu() ? memory.on_host : memory.optimizer) +=
+        *optimizer_bytes_;
     return memory;
+}
+
+MemoryPlan ModelEngine::memory_plan(OptimizerKind optimizer, int reductions) const {
+    MemoryPlanOptions planned;
+    planned.strategy = options_.strategy;
+    planned.precision = options_.precision;
+    planned.optimizer = optimizer;
+    planned.ranks = mesh_.shard_count * mesh_.replica_count;
+    planned.shard_group = mesh_.shard_count;
+    planned.gather_slots = options_.gather_slots;
+    planned.reduce_slots = options_.reduce_slots;
+    planned.keep_largest = options_.keep_largest;
+    planned.merge_below_bytes = options_.merge_below;
+    planned.merge_cap_bytes = options_.merge_cap;
+    planned.offload_optimizer = options_.offload_optimizer && device_->is_gpu();
+    planned.deterministic = options_.deterministic;
+    planned.on_gpus = device_->is_gpu();
+    planned.reductions = reductions;
+    return plan_memory_of(units_to_plan(), planned);
 }
 
 void ModelEngine::begin_training() {
@@ -197,7 +229,10 @@ void ModelEngine::prefetch() {
 void ModelEngine::gather_ahead(int ahead, std::span<Bucket* const> in_use) {
     if (!gather_lane_->is_beside())
         return;
-    std::vector<const Bucket*> seen(in_use.begin(), in_use.end());
+    // One that stays whole takes no slot: once it is there it is passed over.
+    std::vector<bool> seen(buckets_.size());
+    for (const Bucket* bucket : in_use)
+        seen[bucket->index()] = true;
     for (const UnitEvent& event : order_.upcoming()) {
         if (ahead == 0 || event.action == UnitAction::step)
             return;
@@ -205,11 +240,11 @@ void ModelEngine::gather_ahead(int ahead, std::span<Bucket* const> in_use) {
             continue;
         bool is_new = false;
         for (Bucket* bucket : units_[event.unit_index]->impl().buckets()) {
-            if (std::find(seen.begin(), seen.end(), bucket) != seen.end())
+            if (seen[bucket->index()])
                 continue;
-            seen.push_back(bucket);
-            gatherer_->prefetch(*bucket);
-            is_new = true;
+            seen[bucket->index()] = true;
+            const bool started = gatherer_->prefetch(*bucket);
+            is_new |= started || !bucket->is_resident();
         }
         if (is_new)
             --ahead;

@@ -63,6 +63,7 @@ public:
     /// The masters' copies, which may be on their way from a GPU.
     void append_state(State& state);
     ModelMemory memory() const;
+    MemoryPlan memory_plan(OptimizerKind optimizer, int reductions) const;
     const ShardMesh& mesh() const noexcept { return mesh_; }
     /// Of the scopes of evaluation() that are open.
     int& evaluation_depth() noexcept { return evaluation_depth_; }
@@ -92,6 +93,7 @@ public:
     GradientReducer& reducer() noexcept { return *reducer_; }
 
     // For optimizers (model_step.cpp).
+    std::shared_ptr<std::size_t> optimizer_bytes() override { return optimizer_bytes_; }
     std::shared_ptr<const CommunicatorWatch> calls() const override { return calls_; }
     std::vector<Bucket*> trainable_buckets() override;
     std::vector<OptimizerShard*> optimizer_shards() override;
@@ -117,6 +119,7 @@ private:
     UnitOrder order_;
     std::vector<std::string> unit_names_;  // by unit index
     std::vector<std::unique_ptr<Unit>> units_;
+    std::shared_ptr<std::size_t> optimizer_bytes_ = std::make_shared<std::size_t>(0);
     int evaluation_depth_ = 0;
     int unsharded_units_ = 0;
     bool finalized_ = false;

@@ -45,6 +45,9 @@ public:
     /// Of the model's communicators, for state that is on its way to the CPU.
     virtual std::shared_ptr<const CommunicatorWatch> calls() const = 0;
 
+    /// Where optimizers count the bytes of their state; one that outlives the model counts for
+    /// nobody.
+    virtual std::shared_ptr<std::size_t> optimizer_bytes() = 0;
     /// In the order of their gathers.
     virtual std::vector<Bucket*> trainable_buckets() = 0;
     /// Of the trainable buckets' members, in this order.

@@ -62,14 +62,14 @@ void ParameterGatherer::close(Bucket& bucket) noexcept {
         slots_of(bucket).let_go(bucket.index());
 }
 
-void ParameterGatherer::prefetch(Bucket& bucket) {
+bool ParameterGatherer::prefetch(Bucket& bucket) {
     State& state = states_[bucket.index()];
-    if (bucket.is_resident()) {
-        if (!std::exchange(state.whole, true) && mesh_.shard_count > 1)
-            gather(bucket);
-    } else if (slots_of(bucket).keep(bucket.index())) {
+    const bool is_away = bucket.is_resident()
+                             ? !std::exchange(state.whole, true) && mesh_.shard_count > 1
+                             : slots_of(bucket).keep(bucket.index());
+    if (is_away)
         gather(bucket);
-    }
+    return is_away;
 }
 
 void ParameterGatherer::gather(Bucket& bucket) {

@@ -32,8 +32,8 @@ public:
     void close(Bucket& bucket) noexcept;
     /// What is on the stream so far may still read an open bucket.
     void read_on(Bucket& bucket, Stream stream) noexcept;
-    /// Starts to gather a bucket that will soon be opened.
-    void prefetch(Bucket& bucket);
+    /// Starts to gather a bucket that will soon be opened; false where it is whole already.
+    bool prefetch(Bucket& bucket);
     /// The stream waits until the bucket is whole.
     void wait(Bucket& bucket, Stream stream);
     /// Where an open bucket's arena is.

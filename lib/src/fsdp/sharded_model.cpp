@@ -30,7 +30,8 @@ std::uint64_t hash_of_model(const ModelEngine& engine) {
                              static_cast<std::int64_t>(options.shard_group), options.merge_below,
                              options.merge_cap, static_cast<std::int64_t>(options.gather_slots),
                              static_cast<std::int64_t>(options.reduce_slots),
-                             static_cast<std::int64_t>(options.deterministic)})
+                             static_cast<std::int64_t>(options.deterministic),
+                             static_cast<std::int64_t>(options.keep_largest)})
         text += std::to_string(value) + ' ';
     const Precision& precision = options.precision;
     for (const DataType type :
@@ -79,7 +80,7 @@ Unit& ShardedModel::add_unit(std::string name, std::vector<ParameterSpec> parame
     return engine.add(std::unique_ptr<Unit>(new Unit(std::move(unit))));
 }
 
-void ShardedModel::finalize() {
+MemoryPlan ShardedModel::finalize() {
     ModelEngine& engine = impl_->engine;
     if (engine.is_finalized())
         throw Error(ErrorCode::invalid_argument, "finalize() was called twice");
@@ -90,6 +91,7 @@ void ShardedModel::finalize() {
         "every rank must have the same options, and the same units with the same names and shapes, "
         "in the same order");
     engine.finalize();
+    return memory_plan();
 }
 
 void ShardedModel::initialize(const Fill& fill) {
@@ -151,6 +153,12 @@ std::int64_t ShardedModel::parameter_count() const noexcept {
         for (const ParameterSpec& parameter : unit->parameters())
             count += parameter.element_count();
     return count;
+}
+
+MemoryPlan ShardedModel::memory_plan(OptimizerKind optimizer, int reductions) const {
+    const ModelEngine& engine = impl_->engine;
+    engine.require_finalized("memory_plan()");
+    return engine.memory_plan(optimizer, reductions);
 }
 
 ModelMemory ShardedModel::memory() const {

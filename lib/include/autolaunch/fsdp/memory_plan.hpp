@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct MemoryPlanOptions {
     int shard_group = 0;  ///< hybrid_shard: ranks that share one copy; divides `ranks`
     int gather_slots = 2;
     int reduce_slots = 2;
+    bool keep_largest = true;
     std::int64_t merge_below_bytes = std::int64_t{8}
                                      << 20;  ///< of gathered parameters; 0: no unit is merged
     std::int64_t merge_cap_bytes = std::int64_t{256}
@@ -45,32 +47,35 @@ struct MemoryPlanOptions {
 /// Bytes on one rank for training with ShardedModel, without activations, the trainer's own
 /// buffers, and what communicators take. All ranks have the same.
 ///
-/// P parameters (with padding), N ranks that share one copy, U the largest unit, both in elements;
-/// b, g, a, m the bytes of param, reduce, accumulate and master, o the optimizer's. With N = 1
-/// nothing is gathered or cut.
+/// P parameters (with padding), N ranks that share one copy, U the largest bucket that takes turns
+/// in slots, W those that stay whole because a slot of their size would take more
+/// (ShardedModelOptions::keep_largest; each of the two kinds of slots chooses for itself), all in
+/// elements; b, g, a, m the bytes of param, reduce, accumulate and master, o the optimizer's. With
+/// N = 1 nothing is gathered or cut.
 ///
-///     strategy         parameters  masters  gradients  optimizer  gather slots  reduce slots
-///     full_shard       bP/N        mP/N     aP/N       oP/N       2bU           2gU
-///     shard_grad_op    bP          mP/N     aP/N       oP/N       -             2gU
-///     shard_optimizer  bP          mP/N     gP         oP/N       -             -
-///     no_shard         bP          mP       gP         oP         -             -
+///     strategy         parameters       masters  gradients      optimizer  gather, reduce slots
+///     full_shard       bW + b(P-W)/N    mP/N     gW + a(P-W)/N  oP/N       2bU, 2gU
+///     shard_grad_op    bP               mP/N     gW + a(P-W)/N  oP/N       -    2gU
+///     shard_optimizer  bP               mP/N     gP             oP/N       -    -
+///     no_shard         bP               mP       gP             oP         -    -
 ///     hybrid_shard     as full_shard with N = shard_group
 ///
-/// Where param and master are of one type, one array is both: it counts as parameters, and masters
-/// are 0. Where whole gradients stay (shard_optimizer, no_shard) and a differs from g, aP/N
-/// (no_shard: aP) of gradient shards come on top. Accumulation without sync adds gP where whole
-/// gradients do not stay anyway.
+/// Each takes at most what the one below it takes, padding of small models and accumulation without
+/// sync aside. Where param and
+/// master are of one type, one array is both: it counts as parameters, and masters are 0. Where
+/// whole gradients stay and a differs from g, gradient shards come on top (aW/N, shard_optimizer
+/// aP/N, no_shard aP). Accumulation without sync adds g(P-W).
 ///
 /// Frozen parameters count as parameters and have gather slots of their own, and nothing else.
 /// offload_optimizer moves masters and the optimizer's state to the host, with copies of what
 /// crosses over: (m + o + a + b)P/N. deterministic keeps gradient shards apart from whole
 /// gradients, and floor(log2(reductions)) sums of 4P/N; on GPUs also what others send of a part of
-/// the largest shard, 4U(N-1)/N and 64 MiB at most.
+/// the largest shard, 4U(N-1)/N and 64 MiB at most, here with U the largest bucket of all.
 ///
 /// The first three rows are the ZeRO paper's Ψ-formulas (Rajbhandari et al., "ZeRO: Memory
 /// Optimizations Toward Training Trillion Parameter Models", section 3 and figure 1: 2 + 2 + 12
-/// bytes with b = g = 2 and f32 AdamW), with two terms that the paper leaves out: slots for what is
-/// gathered and reduced at a time, and padding.
+/// bytes with b = g = 2 and f32 AdamW), with terms that the paper leaves out: slots for what is
+/// gathered and reduced at a time, what stays whole, and padding.
 struct MemoryPlan {
     std::int64_t parameters = 0;
     std::int64_t masters = 0;
@@ -105,6 +110,10 @@ struct ModelSize {
     std::int64_t largest_unit = 0;
 };
 AUTOLAUNCH_API MemoryPlan plan_memory(const ModelSize& model, const MemoryPlanOptions& options);
+
+/// What takes most of it and what would make that less, in a line: "optimizer, 947.9 MiB of 2.04
+/// GiB (45%): more ranks divide it".
+AUTOLAUNCH_API std::string what_dominates(const MemoryPlan& plan, ShardingStrategy strategy);
 
 /// How many consecutive units, from the first on, form each bucket. A bucket below `merge_below`
 /// takes the next unit as long as both are at most `cap`; a last one below it joins the one before.

@@ -2,6 +2,7 @@
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/export.hpp>
+#include <autolaunch/fsdp/memory_plan.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 #include <autolaunch/fsdp/sharding.hpp>
 
@@ -34,6 +35,12 @@ struct ShardedModelOptions {
     int gather_slots = 2;
     int reduce_slots =
         2;  ///< whole gradients in memory at once: one is reduced while backward adds to the other
+    /// A slot is as large as the largest bucket that takes turns in it. Where that takes more
+    /// memory than they do themselves, the largest buckets (an embedding beside small layers) take
+    /// no turns: parameters stay whole as under shard_grad_op, gradients as under shard_optimizer.
+    /// So full_shard never takes more than shard_grad_op, nor that more than shard_optimizer.
+    /// false: all take turns.
+    bool keep_largest = true;
     /// Gathers and reductions run beside the computation, each on a thread of its own, from the
     /// second step on the gathers ahead of it. They do by default, also where a rank has one CPU:
     /// measured, no step of 2 ms or more was slower for it (docs/performance.md). false: in
@@ -154,7 +161,9 @@ private:
     int* depth_;
 };
 
-/// Bytes that a model has allocated on this rank, without the optimizer's.
+/// Bytes that a model and its optimizer have allocated on this rank. Of ranks that share memory
+/// (shm on one node) each counts what it allocated; the kernel's VmHWM and RSS count what others
+/// allocated as well as soon as this rank reads it (docs/memory.md).
 struct ModelMemory {
     std::size_t parameters = 0;       ///< shards, or whole where they stay so
     std::size_t masters = 0;          ///< where they are of another type than the parameters
@@ -162,11 +171,12 @@ struct ModelMemory {
     std::size_t gathered = 0;         ///< gather slots
     std::size_t whole_gradients = 0;  ///< reduce slots, or whole gradients where they stay; none
                                       ///< before the first training call
-    /// With ShardedModelOptions::offload_optimizer: masters and copies in the CPU's memory; not in
-    /// total().
+    std::size_t optimizer = 0;        ///< its state: none before there is one
+    /// With ShardedModelOptions::offload_optimizer: masters, the optimizer's state and copies in
+    /// the CPU's memory; not in total().
     std::size_t on_host = 0;
     std::size_t total() const noexcept {
-        return parameters + masters + gradients + gathered + whole_gradients;
+        return parameters + masters + gradients + gathered + whole_gradients + optimizer;
     }
 };
 
@@ -196,8 +206,9 @@ public:
                    const UnitOptions& options = {});
     /// Allocates; no unit can be added after it. Parameters are zero until initialize() or a
     /// checkpoint fills them. Collective: throws Error{mismatch} on every rank when the ranks do
-    /// not have the same units and shapes.
-    void finalize();
+    /// not have the same units and shapes. Returns memory_plan(): what_dominates() says what takes
+    /// most of it.
+    MemoryPlan finalize();
 
     /// Calls `fill` for every run of elements this rank holds: (parameter's full name, its shape,
     /// index of the first element in the flattened parameter, values to write). A fill that depends
@@ -227,6 +238,11 @@ public:
     const ShardedModelOptions& options() const noexcept;
     std::int64_t parameter_count() const noexcept;  ///< of the whole model, without padding
 
+    /// What training with such an optimizer takes on this rank, item by item, where each of
+    /// `reductions` micro-batches of a step reduces.
+    MemoryPlan memory_plan(OptimizerKind optimizer = OptimizerKind::adamw,
+                           int reductions = 1) const;
+    /// What is allocated now.
     ModelMemory memory() const;
     /// Of the communicator's ranks.
     Arrangement arrangement() const;

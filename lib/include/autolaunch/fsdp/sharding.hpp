@@ -7,13 +7,16 @@
 
 namespace autolaunch::fsdp {
 
-/// Memory per rank, with P parameters, N ranks, U the largest bucket (about one layer), and bytes
-/// an element: b of Precision::param, m of master (0 where it is param's type), a of accumulate, g
-/// of reduce, o of the optimizer's state (8 for AdamW); 2 slots each for what is gathered and
-/// reduced. memory_plan.hpp has the exact form.
+/// Memory per rank, with P parameters, N ranks, U the largest bucket that takes turns in slots
+/// (about one layer), W larger ones that stay whole, an embedding say, and bytes an element: b of
+/// Precision::param, m of master (0 where it is param's type), a of accumulate, g of reduce, o of
+/// the optimizer's state (8 for AdamW); 2 slots each for what is gathered and reduced. Each takes
+/// at most what the next one takes. memory_plan.hpp has the exact form.
 enum class ShardingStrategy {
-    full_shard,       ///< all is sharded (ZeRO-3): (b+m+a+o)P/N + 2bU + 2gU
-    shard_grad_op,    ///< parameters are whole, the rest is sharded (ZeRO-2): bP + (m+a+o)P/N + 2gU
+    full_shard,       ///< all is sharded (ZeRO-3): bW + b(P-W)/N + (m+o)P/N + gW + a(P-W)/N + 2bU +
+                      ///< 2gU
+    shard_grad_op,    ///< parameters are whole, the rest is sharded (ZeRO-2): bP + (m+o)P/N + gW +
+                      ///< a(P-W)/N + 2gU
     shard_optimizer,  ///< the gradient that backward adds to is whole, too (ZeRO-1): (b+g)P +
                       ///< (m+o)P/N
     no_shard,         ///< all is replicated, gradients are all-reduced (DDP): (b+m+g+o)P

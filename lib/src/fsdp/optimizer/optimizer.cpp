@@ -37,6 +37,13 @@ std::uint64_t hash_of(const std::string& name, double lr, const UpdateOptions& o
     return hash64(bytes.data(), bytes.size());
 }
 
+std::size_t state_bytes_of(OptimizedModel& model, const Algorithm& algorithm) {
+    std::size_t elements = 0;
+    for (const OptimizerShard* shard : model.optimizer_shards())
+        elements += shard->elements;
+    return elements * algorithm.states().size() * sizeof(float);
+}
+
 }  // namespace
 
 std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model,
@@ -60,10 +67,15 @@ Optimizer::Impl::Impl(OptimizedModel& given, std::unique_ptr<Algorithm> algorith
                       double learning_rate, const UpdateOptions& options)
     : lr(learning_rate),
       model(given),
+      state_bytes_(state_bytes_of(given, *algorithm)),
+      counted_(given.optimizer_bytes()),
       name_(algorithm->name()),
       settings_(hash_of(name_, lr, options)) {
     passes = UpdatePasses::make(given, std::move(algorithm), options);
+    *counted_ += state_bytes_;
 }
+
+Optimizer::Impl::~Impl() { *counted_ -= state_bytes_; }
 
 // Where they differ copies of the model would drift apart, each with a plausible loss.
 void Optimizer::Impl::require_equal_settings() {

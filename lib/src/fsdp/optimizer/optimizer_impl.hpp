@@ -20,6 +20,9 @@ public:
                                       double lr, const UpdateOptions& options);
     Impl(OptimizedModel& model, std::unique_ptr<Algorithm> algorithm, double lr,
          const UpdateOptions& options);
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+    ~Impl();
 
     StepResult step(const StepOptions& options);
 
@@ -36,6 +39,8 @@ private:
     [[noreturn]] void refuse_non_finite();
     [[noreturn]] void name_non_finite();
 
+    std::size_t state_bytes_;
+    std::shared_ptr<std::size_t> counted_;  // of all the model's optimizers
     std::string name_;
     std::optional<std::uint64_t> settings_;  // their hash, until ranks have compared it
 };
