@@ -25,7 +25,6 @@ template <class T>
 Block<T>::Block(const ModelConfig& config, Math<T>& math)
     : config_(config),
       math_(&math),
-      sum_(math),
       normed1_(math),
       qkv_(math),
       attended_(math),
@@ -55,14 +54,24 @@ void Block<T>::reserve(const BatchShape& shape, BlockScratch<T>& scratch) {
 }
 
 template <class T>
+std::size_t Block<T>::planned_bytes(const ModelConfig& config, const Math<T>& math,
+                                    const BatchShape& shape) {
+    const auto rows = static_cast<std::size_t>(shape.rows());
+    const auto width = static_cast<std::size_t>(config.width);
+    constexpr std::size_t kWidths = 4 + 3 + 2 * 4;  // normed, attended, middle; qkv; the MLP's
+    return rows * width * kWidths * sizeof(T) +
+           (4 * rows + math.attention_state_count(shape, config.heads)) * sizeof(Statistic<T>);
+}
+
+template <class T>
 void Block<T>::forward(const Tensors<const T>& p, const BatchShape& shape, std::span<const T> x,
-                       std::span<const T> branch, BlockScratch<T>& scratch) {
+                       std::span<const T> branch, DeviceArray<T>& sum, BlockScratch<T>& scratch) {
     const std::int64_t rows = shape.rows();
     if (!branch.empty())
-        sum_.resize(x.size());
+        sum.resize(x.size());
     reserve(shape, scratch);
-    input_ = branch.empty() ? x : sum_;
-    math_->add_layer_norm(rows, x, branch, p[kNorm1Weight], p[kNorm1Bias], sum_, normed1_, mean1_,
+    input_ = branch.empty() ? x : std::span<const T>(sum);
+    math_->add_layer_norm(rows, x, branch, p[kNorm1Weight], p[kNorm1Bias], sum, normed1_, mean1_,
                           inverse1_);
     math_->linear(rows, normed1_, p[kQkvWeight], p[kQkvBias], qkv_);
     math_->attention(shape, config_.heads, qkv_, attention_state_, attended_);

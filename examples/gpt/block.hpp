@@ -18,7 +18,7 @@ struct BlockScratch {
 };
 
 /// One pre-norm transformer block: x += attention(norm1(x)); x += mlp(norm2(x)). Keeps what
-/// backward needs.
+/// backward needs, but for its input.
 ///
 /// A sum travels as its two parts, so that adding them and the norm that follows are one pass over
 /// memory. Owner: the model. forward() must come before backward(), with the same shape.
@@ -27,14 +27,19 @@ class Block {
 public:
     Block(const ModelConfig& config, Math<T>& math);
 
-    /// The input is x + branch[rows][width], without branch where it is empty; x must live until
-    /// backward(). The output is middle() + scratch.branch. Branch may be scratch's.
+    /// The input is x + branch[rows][width], which is put into `sum`, without branch where it is
+    /// empty; x or sum must live until backward(). The output is middle() + scratch.branch. Branch
+    /// may be scratch's.
     void forward(const Tensors<const T>& parameters, const BatchShape& shape, std::span<const T> x,
-                 std::span<const T> branch, BlockScratch<T>& scratch);
+                 std::span<const T> branch, DeviceArray<T>& sum, BlockScratch<T>& scratch);
     std::span<const T> middle() const { return middle_; }
     /// dx, the gradient of the output, is replaced by that of the input. Adds to `gradients`.
     void backward(const Tensors<const T>& parameters, const Tensors<T>& gradients,
                   BlockScratch<T>& scratch, std::span<T> dx);
+
+    /// Bytes of what it keeps of a batch.
+    static std::size_t planned_bytes(const ModelConfig& config, const Math<T>& math,
+                                     const BatchShape& shape);
 
 private:
     void reserve(const BatchShape& shape, BlockScratch<T>& scratch);
@@ -42,9 +47,9 @@ private:
     ModelConfig config_;
     Math<T>* math_;
     BatchShape shape_;
-    std::span<const T> input_;  ///< x, or sum_
+    std::span<const T> input_;  ///< x, or the sum
     // Named after what they hold; [rows][width] unless said otherwise.
-    DeviceArray<T> sum_, normed1_, qkv_, attended_, middle_, normed2_;
+    DeviceArray<T> normed1_, qkv_, attended_, middle_, normed2_;
     DeviceArray<T> hidden_, activated_;  ///< [rows][4 * width]
     DeviceArray<Statistic<T>> attention_state_;
     DeviceArray<Statistic<T>> mean1_, inverse1_, mean2_, inverse2_;  ///< [rows]

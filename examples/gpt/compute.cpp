@@ -14,9 +14,10 @@ Compute::Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int 
 }
 
 std::unique_ptr<Network> Compute::make_network(const ModelConfig& config,
-                                               autolaunch::fsdp::ShardedModel& sharded) {
+                                               autolaunch::fsdp::ShardedModel& sharded,
+                                               int recompute) {
     return with_math([&]<class T>(Math<T>& math) -> std::unique_ptr<Network> {
-        return std::make_unique<NetworkOf<T>>(config, math, sharded);
+        return std::make_unique<NetworkOf<T>>(config, math, sharded, recompute);
     });
 }
 

@@ -22,8 +22,9 @@ public:
     Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank,
             int local_world_size);
 
+    /// `recompute`: as Model has it.
     std::unique_ptr<Network> make_network(const ModelConfig& config,
-                                          autolaunch::fsdp::ShardedModel& sharded);
+                                          autolaunch::fsdp::ShardedModel& sharded, int recompute);
     std::string name() const;
     /// Of all ranks together; measured where no data sheet is known. Collective.
     Peak peak(autolaunch::Communicator& world);

@@ -17,23 +17,7 @@ constexpr HeadTensors head_tensors(bool tied) {
     return tied ? HeadTensors{2, 3, kTokenTable} : HeadTensors{0, 1, 2};
 }
 
-}  // namespace
-
-template <class T>
-Model<T>::Model(const ModelConfig& config, Math<T>& math)
-    : config_(config),
-      math_(&math),
-      scratch_(math),
-      tokens_(math),
-      targets_(math),
-      x_(math),
-      sum_(math),
-      dx_(math),
-      normed_(math),
-      dnormed_(math),
-      mean_(math),
-      inverse_(math),
-      logits_(math) {
+const ModelConfig& valid(const ModelConfig& config) {
     if (config.layers < 1 || config.heads < 1 || config.width < 1 || config.context < 1) {
         throw std::invalid_argument("layers, heads, width and context must be positive");
     }
@@ -45,7 +29,29 @@ Model<T>::Model(const ModelConfig& config, Math<T>& math)
         throw std::invalid_argument("a vocabulary of " + std::to_string(config.vocabulary) +
                                     " does not hold all bytes");
     }
-    for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    return config;
+}
+
+}  // namespace
+
+template <class T>
+Model<T>::Model(const ModelConfig& config, Math<T>& math, int recompute)
+    : config_(valid(config)),
+      math_(&math),
+      kept_(static_cast<int>(config.layers), recompute, [&] { return DeviceArray<T>(math); }),
+      passing_(math),
+      scratch_(math),
+      tokens_(math),
+      targets_(math),
+      x_(math),
+      sum_(math),
+      dx_(math),
+      normed_(math),
+      dnormed_(math),
+      mean_(math),
+      inverse_(math),
+      logits_(math) {
+    for (int slot = 0; slot < kept_.slot_count(); ++slot)
         blocks_.emplace_back(config, math);
 }
 
@@ -68,17 +74,41 @@ void Model<T>::run_trunk(ParameterSource<T>& parameters, const BatchShape& shape
         math_->embedding(shape, tokens_, p[kTokenTable], p[kPositionTable], x_);
     });
     last_block_ = nullptr;
-    for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-        auto& block = blocks_[keep == Keep::all ? layer : 0];
-        parameters.forward(layer + 1, [&](const Tensors<const T>& p) {
-            if (last_block_) {
-                block.forward(p, shape, last_block_->middle(), scratch_.branch, scratch_);
-            } else {
-                block.forward(p, shape, x_, {}, scratch_);
-            }
-        });
-        last_block_ = &block;
+    for (int layer = 0; layer < kept_.layers(); ++layer) {
+        if (keep == Keep::all) {
+            auto& input = kept_.enter(layer);
+            run_block(parameters, shape, layer, slot_of(layer), input);
+        } else {
+            run_block(parameters, shape, layer, blocks_[0], passing_);
+        }
     }
+}
+
+// After last_block_, or the embedding.
+template <class T>
+void Model<T>::run_block(ParameterSource<T>& parameters, const BatchShape& shape, int layer,
+                         Block<T>& block, DeviceArray<T>& input) {
+    parameters.forward(unit_of(layer), [&](const Tensors<const T>& p) {
+        if (last_block_) {
+            block.forward(p, shape, last_block_->middle(), scratch_.branch, input, scratch_);
+        } else {
+            block.forward(p, shape, x_, {}, input, scratch_);
+        }
+    });
+    last_block_ = &block;
+}
+
+template <class T>
+void Model<T>::restore_block(ParameterSource<T>& parameters, const BatchShape& shape, int layer) {
+    auto& input = kept_.input(layer);
+    if (layer == 0)
+        last_block_ = nullptr;
+    if (layer == 0 || !kept_.begins_segment(layer))
+        return run_block(parameters, shape, layer, slot_of(layer), input);
+    parameters.forward(unit_of(layer), [&](const Tensors<const T>& p) {
+        slot_of(layer).forward(p, shape, input, {}, input, scratch_);
+    });
+    last_block_ = &slot_of(layer);
 }
 
 template <class T>
@@ -165,15 +195,29 @@ double Model<T>::loss_and_gradients(ParameterSource<T>& parameters, const BatchS
     } else {
         parameters.backward(head_unit(), head);
     }
-    for (std::size_t layer = blocks_.size(); layer-- > 0;) {
-        parameters.backward(layer + 1, [&](const Tensors<const T>& p, const Tensors<T>& g) {
-            blocks_[layer].backward(p, g, scratch_, dx_);
+    for (int layer = kept_.layers(); layer-- > 0;) {
+        kept_.restore(layer, [&](int each) { restore_block(parameters, shape, each); });
+        parameters.backward(unit_of(layer), [&](const Tensors<const T>& p, const Tensors<T>& g) {
+            slot_of(layer).backward(p, g, scratch_, dx_);
         });
     }
     parameters.backward(kEmbeddingUnit, [&](const Tensors<const T>&, const Tensors<T>& g) {
         math_->embedding_backward(shape, tokens_, dx_, g[kTokenTable], g[kPositionTable]);
     });
     return math_->loss();
+}
+
+template <class T>
+std::size_t Model<T>::planned_bytes(const BatchShape& shape) const {
+    const auto rows = static_cast<std::size_t>(shape.rows());
+    const auto width = static_cast<std::size_t>(config_.width);
+    // The first layer's input is x_.
+    const auto inputs = static_cast<std::size_t>(kept_.input_count() - 1);
+    constexpr std::size_t kScratch = 1 + 1 + 3 + 4, kOwn = 5;
+    return blocks_.size() * Block<T>::planned_bytes(config_, *math_, shape) +
+           rows * width * (inputs + kScratch + kOwn) * sizeof(T) +
+           rows * static_cast<std::size_t>(config_.vocabulary) * sizeof(T) +
+           2 * rows * sizeof(Statistic<T>) + 2 * rows;
 }
 
 template class Model<float>;

@@ -22,13 +22,18 @@ public:
     virtual double loss(const Batch& batch) = 0;
     /// Logits of what follows the text; inside ShardedModel::evaluation().
     virtual std::vector<float> next_logits(std::span<const std::uint8_t> text) = 0;
+    /// Bytes of what loss_and_gradients() keeps of such a batch on this rank.
+    virtual std::size_t planned_bytes(const BatchShape& shape) const = 0;
 };
 
 template <class T>
 class NetworkOf final : public Network {
 public:
-    NetworkOf(const ModelConfig& config, Math<T>& math, autolaunch::fsdp::ShardedModel& sharded)
-        : math_(&math), parameters_(sharded, unit_shapes(config), math), model_(config, math) {}
+    NetworkOf(const ModelConfig& config, Math<T>& math, autolaunch::fsdp::ShardedModel& sharded,
+              int recompute = 0)
+        : math_(&math),
+          parameters_(sharded, unit_shapes(config), math),
+          model_(config, math, recompute) {}
 
     double loss_and_gradients(const Batch& batch, double scale) override {
         return model_.loss_and_gradients(parameters_, batch.shape, batch.tokens, batch.targets,
@@ -45,6 +50,9 @@ public:
         for (const T logit : raw)
             values.push_back(static_cast<float>(logit));
         return values;
+    }
+    std::size_t planned_bytes(const BatchShape& shape) const override {
+        return model_.planned_bytes(shape) + parameters_.planned_bytes();
     }
 
 private:

@@ -1,5 +1,7 @@
 #include "sharded_parameters.hpp"
 
+#include <algorithm>
+
 namespace gpt {
 
 namespace fsdp = autolaunch::fsdp;
@@ -82,6 +84,23 @@ template <class T>
 void ShardedParameters<T>::backward(std::size_t unit, const Backward& use) {
     backward_part(unit, use);
     model_->units()[unit]->reduce_grads(math_->stream());
+}
+
+template <class T>
+std::size_t ShardedParameters<T>::planned_bytes() const {
+    const auto& precision = model_->options().precision;
+    const int converted = (precision.param == autolaunch::data_type_of<T> ? 0 : 1) +
+                          (precision.reduce == autolaunch::data_type_of<T> ? 0 : 1);
+    std::vector<std::int64_t> largest;  // by place in a unit
+    for (const UnitShape& shape : shapes_) {
+        largest.resize(std::max(largest.size(), shape.tensors.size()));
+        for (std::size_t i = 0; i < shape.tensors.size(); ++i)
+            largest[i] = std::max(largest[i], shape.tensors[i].element_count());
+    }
+    std::size_t elements = 0;
+    for (const std::int64_t count : largest)
+        elements += static_cast<std::size_t>(count);
+    return static_cast<std::size_t>(converted) * elements * sizeof(T);
 }
 
 template class ShardedParameters<float>;

@@ -30,6 +30,8 @@ public:
     void forward(std::size_t unit, const Forward& use) override;
     void backward(std::size_t unit, const Backward& use) override;
     void backward_part(std::size_t unit, const Backward& use) override;
+    /// Bytes of what it converts to and from.
+    std::size_t planned_bytes() const;
 
 private:
     Tensors<const T> views(const autolaunch::fsdp::UnshardedParameters& parameters,

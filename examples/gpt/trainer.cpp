@@ -1,5 +1,6 @@
 #include "trainer.hpp"
 
+#include "memory_table.hpp"
 #include "sampling.hpp"
 
 #include <algorithm>
@@ -21,21 +22,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// "1.5 MB"; decimal, as data sheets count.
-std::string in_bytes(std::size_t bytes) {
-    double value = static_cast<double>(bytes) / 1e3;
-    const char* unit = "kB";
-    for (const char* larger : {"MB", "GB"}) {
-        if (value < 1000)
-            break;
-        value /= 1000;
-        unit = larger;
-    }
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f %s", value, unit);
-    return text;
-}
-
 al::fsdp::AdamWOptions optimizer_options(const TrainerConfig& config) {
     al::fsdp::AdamWOptions options;
     options.lr = config.optimizer.lr;
@@ -50,6 +36,7 @@ al::fsdp::ShardedModel sharded_model(const al::Communicator& world, const Traine
     options.strategy = config.sharding_strategy;
     options.shard_group = config.shard_group;
     options.precision = config.precision;
+    options.offload_optimizer = config.offload_optimizer;
     al::fsdp::ShardedModel model(world, options);
     add_units(model, unit_shapes(config.model));
     return model;
@@ -83,7 +70,7 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
             "dataloader.global_batch " + std::to_string(config.dataloader.global_batch) +
             " leaves some of " + std::to_string(world_.size()) + " ranks without work");
     }
-    network_ = compute_.make_network(config.model, sharded_);
+    network_ = compute_.make_network(config.model, sharded_, config.recompute);
     if (config.precision.reduce == al::f16)
         scaler_.emplace();
     if (config.checkpoint.enabled) {
@@ -94,7 +81,7 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
         options.schedule.every_steps = config.step_scheduler.checkpoint_every;
         checkpointer_.emplace(session, world_, options);
     }
-    plan_ = memory_plan();
+    plan_ = sharded_.memory_plan();
 }
 
 void Trainer::run() {
@@ -124,6 +111,8 @@ void Trainer::introduce(const std::string& resumed) const {
                 compute_.name().c_str());
     if (config_.device == ComputeDevice::automatic)
         std::printf("%s\n", why_this_device().c_str());
+    if (config_.offload_optimizer && world_.backend() != "nccl")
+        std::printf("offload_optimizer changes nothing: ranks are in the CPU's memory\n");
     // The world may be another one than before: the batch is not, for each sample counts alike.
     const auto& loader = config_.dataloader;
     const al::BatchShare share =
@@ -145,24 +134,14 @@ std::string Trainer::why_this_device() const {
            (has_cuda_module() ? "not every rank has a GPU" : "this build has no CUDA");
 }
 
-al::fsdp::MemoryPlan Trainer::memory_plan() const {
-    std::vector<std::vector<al::fsdp::ParameterSpec>> units;
-    for (const auto& shape : unit_shapes(config_.model)) {
-        auto& unit = units.emplace_back();
-        for (const auto& tensor : shape.tensors)
-            unit.push_back({tensor.name, tensor.extents});
-    }
-    al::fsdp::MemoryPlanOptions options;
-    options.strategy = config_.sharding_strategy;
-    options.precision = config_.precision;
-    options.ranks = world_.size();
-    options.shard_group =
-        config_.shard_group > 0 ? config_.shard_group : session_->info().local_world_size;
-    return al::fsdp::plan_memory(units, options);
-}
-
-Trainer::MemoryUse Trainer::memory_use() const {
-    return {sharded_.memory().total(), compute_.allocated()};
+std::string Trainer::memory_now() const {
+    const al::BatchShare share =
+        al::share_batch(config_.dataloader.global_batch, config_.dataloader.micro_batch,
+                        world_.rank(), world_.size());
+    const BatchShape batch{std::max<std::int64_t>(share.at_once, 1), config_.model.context};
+    return memory_table(plan_, sharded_.memory(),
+                        {network_->planned_bytes(batch), compute_.allocated()},
+                        config_.sharding_strategy);
 }
 
 std::string Trainer::resume() {
@@ -207,6 +186,8 @@ void Trainer::train() {
         const StepOutcome outcome = train_step(step);
         steps_done_ = step;
         report(step, outcome);
+        if (prints() && std::exchange(tells_memory_, false))
+            std::printf("%s", memory_now().c_str());
         const std::int64_t every = config_.step_scheduler.evaluate_every;
         if (every > 0 && step % every == 0 && step != config_.step_scheduler.max_steps) {
             const double loss = validation_loss();
@@ -298,14 +279,13 @@ void Trainer::print_step(std::int64_t step, const StepOutcome& outcome) {
     const std::int64_t tokens =
         config_.dataloader.global_batch * config_.model.context * unprinted_steps_;
     const double rate = static_cast<double>(tokens) / unprinted_seconds_;
-    const MemoryUse memory = memory_use();
     std::printf(
         "step %lld/%lld  loss %.6f  grad norm %.3f  %.0f tokens/s  MFU %.1f%%  memory %s + %s "
         "activations\n",
         static_cast<long long>(step), static_cast<long long>(config_.step_scheduler.max_steps),
         outcome.loss, outcome.grad_norm, rate,
         100 * rate * flops_per_token(config_.model) / peak_.per_second,
-        in_bytes(memory.model).c_str(), in_bytes(memory.activations).c_str());
+        in_bytes(sharded_.memory().total()).c_str(), in_bytes(compute_.allocated()).c_str());
     std::fflush(stdout);
     unprinted_steps_ = 0;
     unprinted_seconds_ = 0;

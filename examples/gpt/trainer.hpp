@@ -31,17 +31,11 @@ private:
         double seconds = 0;
     };
 
-    /// Bytes on this rank.
-    struct MemoryUse {
-        std::size_t model = 0;  ///< parameters, gradients, slots and optimizer state
-        std::size_t activations = 0;
-    };
-
     bool prints() const { return session_->rank() == 0; }
     void introduce(const std::string& resumed) const;
     std::string why_this_device() const;
-    autolaunch::fsdp::MemoryPlan memory_plan() const;
-    MemoryUse memory_use() const;
+    /// Planned, and as it is once a step was taken.
+    std::string memory_now() const;
     /// What there is to say of it.
     std::string resume();
     void train();
@@ -74,6 +68,7 @@ private:
     Peak peak_;                          ///< of all ranks together
     autolaunch::fsdp::MemoryPlan plan_;  ///< of this rank
     std::int64_t steps_done_ = 0;
+    bool tells_memory_ = true;  ///< after the first step
     double last_loss_ = 0;
     std::int64_t unprinted_steps_ = 0;  ///< since the last printed line
     double unprinted_seconds_ = 0;

@@ -268,6 +268,11 @@ void read_trainer(const json& root, TrainerConfig& config) {
     section.take<std::int64_t>("sample_bytes", config.sample_bytes, 0);
     section.take("temperature", config.temperature, 0.0);
     section.take("in_place", config.in_place);
+    section.take("recompute", config.recompute, 0);
+    if (config.recompute > config.model.layers)
+        refuse("trainer.config.recompute",
+               "must be at most model.layers, " + std::to_string(config.model.layers));
+    section.take("offload_optimizer", config.offload_optimizer);
     std::string device = "auto";
     section.take("device", device);
     config.device = device_of(device);

@@ -72,6 +72,8 @@ struct TrainerConfig {
     std::uint64_t seed = 1;
     std::int64_t sample_bytes = 300;
     double temperature = 0.7;
+    int recompute = 0;  ///< layers whose activations are computed again together; 0: none
+    bool offload_optimizer = false;  ///< ShardedModelOptions::offload_optimizer
     bool in_place = true;  ///< after the loss of another rank this process goes on (Session::run())
     std::optional<FailConfig> fail;
 };

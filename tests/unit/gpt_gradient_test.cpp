@@ -312,6 +312,40 @@ TEST_CASE(
     CHECK(Vector(last.begin(), last.end()) == expected);
 }
 
+TEST_CASE("activations that are computed again give the same bits, and memory is as planned") {
+    ThreadPool pool(1);
+    const ModelConfig config = {
+        .layers = 5, .heads = 2, .width = 8, .context = 6, .vocabulary = 260, .tied_head = true};
+    const BatchShape shape{2, 5};
+    const auto shapes = unit_shapes(config);
+    std::vector<std::size_t> planned;
+    const auto gradients_of = [&](int recompute) {
+        CpuMath<float> math(pool);
+        auto parameters = random_parameters<float>(config);
+        Model<float> model(config, math, recompute);
+        double loss = 0;
+        for (const int batch : {1, 2}) {
+            const auto tokens = random_bytes(10, batch), targets = random_bytes(10, batch + 2);
+            loss = model.loss_and_gradients(parameters, shape, tokens, targets, 0.1f);
+        }
+        CHECK(math.allocated() == model.planned_bytes(shape));
+        planned.push_back(model.planned_bytes(shape));
+        std::vector<float> all = {static_cast<float>(loss)};
+        for (std::size_t unit = 0; unit < shapes.size(); ++unit)
+            for (std::size_t tensor = 0; tensor < shapes[unit].tensors.size(); ++tensor) {
+                const auto& values = parameters.gradients(unit, tensor);
+                all.insert(all.end(), values.begin(), values.end());
+            }
+        return all;
+    };
+    const auto kept = gradients_of(0);
+    for (const int recompute : {1, 2, 3, 5})
+        CHECK(gradients_of(recompute) == kept);
+    CHECK(planned[1] < planned[2]);
+    CHECK(planned[2] < planned[3]);
+    CHECK(planned[4] == planned[0]);
+}
+
 TEST_CASE("float agrees with double") {
     ThreadPool pool(1);
     CpuMath<double> precise_math(pool);

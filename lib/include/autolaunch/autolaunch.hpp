@@ -5,6 +5,7 @@
 #include <autolaunch/comm/device.hpp>
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/error.hpp>
+#include <autolaunch/fsdp/activation_checkpoints.hpp>
 #include <autolaunch/fsdp/adamw.hpp>
 #include <autolaunch/fsdp/grad_scaler.hpp>
 #include <autolaunch/fsdp/learning_rate.hpp>
