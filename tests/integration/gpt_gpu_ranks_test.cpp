@@ -20,7 +20,7 @@ const gpt::ModelConfig kSmall = {.layers = 2, .heads = 2, .width = 16, .context 
 
 template <class T>
 void check_on_gpus(const gpt::ModelConfig& config, ShardingStrategy strategy, DataType type,
-                   double tolerance) {
+                   double tolerance, int recompute = 0, bool offload = false) {
     CAPTURE(name_of(strategy));
     const Expected expected = expected_of(config);
     on_gpus(2, [&](Communicator& world, Trainee& trainee) {
@@ -29,7 +29,9 @@ void check_on_gpus(const gpt::ModelConfig& config, ShardingStrategy strategy, Da
                              {[&](std::function<void()> work) { trainee.run(std::move(work)); },
                               [&] { trainee.synchronize(); }, trainee.stream()});
         gpt::DeviceMath<T, gpt::EmulatedGpu> math(gpu);
-        check_training<T>(world, config, options_of(strategy, type), math, expected, tolerance);
+        auto options = options_of(strategy, type);
+        options.offload_optimizer = offload;
+        check_training<T>(world, config, options, math, expected, tolerance, recompute);
     });
 }
 
@@ -38,6 +40,11 @@ void check_on_gpus(const gpt::ModelConfig& config, ShardingStrategy strategy, Da
 TEST_CASE("f32, every strategy") {
     for (const auto strategy : kStrategies)
         check_on_gpus<float>(kSmall, strategy, autolaunch::f32, 1e-5);
+}
+
+TEST_CASE("activations that are computed again, and an optimizer in the CPU's memory") {
+    check_on_gpus<float>(kSmall, ShardingStrategy::full_shard, autolaunch::f32, 1e-5, 1, true);
+    check_on_gpus<float>(kTiedHead, ShardingStrategy::shard_grad_op, autolaunch::f32, 1e-5, 1);
 }
 
 TEST_CASE("bf16 parameters and gradients, multiplied in bf16; and a tied head") {

@@ -49,13 +49,13 @@ inline void fill(const ModelConfig& config, const std::string& name, std::int64_
 template <class T>
 struct Rank {
     Rank(Communicator& world, const ModelConfig& config, const ShardedModelOptions& options,
-         Math<T>& math)
+         Math<T>& math, int recompute = 0)
         : sharded(world, options) {
         add_units(sharded, unit_shapes(config));
         sharded.initialize([&](const std::string& name, std::span<const std::int64_t>,
                                std::int64_t first,
                                std::span<float> values) { fill(config, name, first, values); });
-        network = std::make_unique<NetworkOf<T>>(config, math, sharded);
+        network = std::make_unique<NetworkOf<T>>(config, math, sharded, recompute);
     }
     ShardedModel sharded;
     std::unique_ptr<Network> network;
@@ -128,8 +128,8 @@ inline void expect_near(double got, double wanted, double relative, const std::s
 template <class T>
 void check_training(Communicator& world, const ModelConfig& config,
                     const ShardedModelOptions& options, Math<T>& math, const Expected& expected,
-                    double tolerance) {
-    Rank<T> rank(world, config, options, math);
+                    double tolerance, int recompute = 0) {
+    Rank<T> rank(world, config, options, math, recompute);
     autolaunch::fsdp::AdamW optimizer(rank.sharded, {.lr = 0});
     const auto batch = half_of_batch(world.rank());
     for (int step = 0; step < 2; ++step) {

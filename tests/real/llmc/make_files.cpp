@@ -1,5 +1,6 @@
 // The files that llm.c's train_gpt2 reads, of random values: gpt2_124M.bin, weights as GPT-2's are
-// before training, tokens, and a tokenizer that has a word for each.   make_files LAYERS HEADS WIDTH CONTEXT VOCABULARY TOKENS
+// before training, tokens, and a tokenizer that has a word for each.
+//     make_files LAYERS HEADS WIDTH CONTEXT VOCABULARY TOKENS
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
