@@ -176,7 +176,7 @@ TEST_CASE("an optimizer in the CPU's memory is counted beside the sum, and again
     CHECK(plan.memory->plan.on_host ==
           kept.plan.masters + kept.plan.optimizer + kept.plan.masters / 4 * 6);
     CHECK(memory_part(plan).find(
-              "\n  on the host   16.8 GiB  masters, the optimizer's state and copies") !=
+              "\n  on the host   16.8 GiB   masters, the optimizer's state and copies") !=
           std::string::npos);
     CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["on_host"] == plan.memory->plan.on_host);
     topology.memory_limit_bytes = 64 * kGi;

@@ -652,6 +652,7 @@ TEST_CASE("every source on disk is built") {
         {"tests/simulation/", AUTOLAUNCH_ALL_TESTS},
         {"tests/unit/", AUTOLAUNCH_ALL_TESTS},
         {"tests/package/", false},
+        {"tests/real/", false},
         {"tests/faults/", false},
         {"tests/fuzz/", false}};
     for (const char* folder : {"lib", "launcher", "examples", "bench", "tests"})
