@@ -65,10 +65,6 @@ Measured measure(al::Communicator& world, const Units& units,
         train_step(model, optimizer);
     Measured measured;
     measured.allocated = static_cast<double>(model.memory().total());
-    for (const auto& tensor : optimizer.state())
-        for (const auto& piece : tensor.pieces)
-            measured.allocated +=
-                static_cast<double>(piece.count) * static_cast<double>(al::size_of(tensor.type));
     world.barrier();
     measured.resident = world.all_reduce_value(resident_bytes() - before) / world.size();
     world.barrier();

@@ -135,7 +135,7 @@ private:
             result["losses"].push_back(contestant->train());
         world_.barrier();
         result["resident"] = world_.all_reduce_value(resident_bytes() - before) / world_.size();
-        result["state_bytes"] = contestant->memory().total() + contestant->optimizer_bytes();
+        result["state_bytes"] = contestant->memory().total();
         return result;
     }
 

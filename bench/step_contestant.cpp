@@ -84,14 +84,6 @@ StepContestant::StepContestant(Communicator& world, const fsdp::ShardedModelOpti
     });
 }
 
-std::size_t StepContestant::bytes_of_state(const fsdp::State& state) {
-    std::size_t bytes = 0;
-    for (const auto& tensor : state)
-        for (const auto& piece : tensor.pieces)
-            bytes += static_cast<std::size_t>(piece.count) * size_of(tensor.type);
-    return bytes;
-}
-
 gpt::Batch StepContestant::next_batch() {
     const std::int64_t length = work_.model.context;
     const auto windows = static_cast<std::int64_t>(work_.tokens.size()) / (length + 1);

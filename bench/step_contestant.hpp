@@ -54,7 +54,6 @@ public:
     IdleTimes measure_idle();
 
     fsdp::ModelMemory memory() const { return model_.memory(); }
-    std::size_t optimizer_bytes() { return bytes_of_state(optimizer_.state()); }
 
 private:
     class Timed;
@@ -62,7 +61,6 @@ private:
     struct UnitTimes {
         double forward = 0, backward = 0;  ///< seconds, the least seen
     };
-    static std::size_t bytes_of_state(const fsdp::State& state);
     gpt::Batch next_batch();
     double compute();
     void update();

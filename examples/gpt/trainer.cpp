@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <stdexcept>
+#include <utility>
 
 namespace gpt {
 namespace {

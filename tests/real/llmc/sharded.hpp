@@ -2,9 +2,13 @@
 // a patched train_gpt2.c (sharded.sed), behind its own types; what computes stays llm.c's.
 #include <autolaunch/autolaunch.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
