@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+#if AUTOLAUNCH_CXX20
 #include <array>
 #include <cstdint>
 
@@ -18,3 +20,4 @@ struct Digest128 {
 using Digest256 = std::array<std::uint8_t, 32>;
 
 }  // namespace autolaunch
+#endif

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+#if AUTOLAUNCH_CXX20
 #include <autolaunch/export.hpp>
 
 #include <stdexcept>
@@ -27,7 +29,8 @@ public:
         : std::runtime_error(what), code_(code), hint_(std::move(hint)) {}
 
     ErrorCode code() const noexcept { return code_; }
-    const std::string& hint() const noexcept { return hint_; }
+    const std::string& hint() const& noexcept { return hint_; }
+    std::string hint() && noexcept { return std::move(hint_); }
 
 private:
     ErrorCode code_;
@@ -76,3 +79,4 @@ private:
 };
 
 }  // namespace autolaunch
+#endif

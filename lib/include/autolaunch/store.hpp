@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+#if AUTOLAUNCH_CXX20
 #include <autolaunch/export.hpp>
 
 #include <chrono>
@@ -71,3 +73,4 @@ private:
 };
 
 }  // namespace autolaunch
+#endif

@@ -60,7 +60,7 @@ ShardLayout::ShardLayout(std::span<const ParameterSpec> parameters, int world_si
         checked_add(INT64_MAX, 1);
 }
 
-const ShardLayout::Placement& ShardLayout::placement(std::string_view name) const {
+const ShardLayout::Placement& ShardLayout::placement(std::string_view name) const& {
     std::vector<std::string> names;
     for (const Placement& candidate : placements_) {
         if (candidate.parameter.name == name)

@@ -145,7 +145,7 @@ UnshardedParameters::~UnshardedParameters() {
         unit_->impl().reshard(stream_);
 }
 
-TensorView UnshardedParameters::operator[](std::string_view name) const {
+TensorView UnshardedParameters::operator[](std::string_view name) const& {
     if (!unit_)
         throw Error(ErrorCode::invalid_argument, "these unsharded parameters were moved from");
     return unit_->impl().parameter(name);

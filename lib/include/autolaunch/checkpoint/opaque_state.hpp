@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+#if AUTOLAUNCH_CXX20
 #include <string>
 
 namespace autolaunch {
@@ -13,3 +15,4 @@ struct OpaqueState {
 };
 
 }  // namespace autolaunch
+#endif

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+#if AUTOLAUNCH_CXX20
 #include <autolaunch/export.hpp>
 
 #include <chrono>
@@ -52,3 +54,4 @@ struct SaveDecision {
 };
 
 }  // namespace autolaunch
+#endif

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+#if AUTOLAUNCH_CXX20
 #include <autolaunch/fsdp/optimizer.hpp>
 
 namespace autolaunch::fsdp {
@@ -28,3 +30,4 @@ public:
 };
 
 }  // namespace autolaunch::fsdp
+#endif

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+#if AUTOLAUNCH_CXX20
 // What libtorch and this library have different words for: types, and a module's parts.
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -73,3 +75,4 @@ inline ModuleTree tree_of(const ::torch::nn::Module& module) {
 }
 
 }  // namespace autolaunch::fsdp::detail
+#endif
