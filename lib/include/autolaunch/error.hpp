@@ -22,7 +22,8 @@ enum class ErrorCode {
 };
 
 /// Every exception the library throws. what() says what happened, hint() what to do about it (may
-/// be empty).
+/// be empty). Show both: std::cerr << error.what() << "; " << error.hint(). Of one that nobody
+/// catches Session shows both.
 class AUTOLAUNCH_API Error : public std::runtime_error {
 public:
     Error(ErrorCode code, const std::string& what, std::string hint = {})

@@ -61,6 +61,8 @@ public:
     /// Reads autolaunch's, torchrun's, Open MPI's, MPICH's (PMI) or Slurm's environment, in this
     /// order; without any, rank 0 of 1. Throws Error{invalid_argument} naming the variable when the
     /// environment contradicts itself. A spare (restart.warm_processes) waits here to be a rank.
+    /// From here on an Error that nobody catches ends the process with its hint() on stderr, too,
+    /// below its what(); a handler that the program gave std::set_terminate() has the last word.
     [[nodiscard]] static Session from_environment();
     /// The same from a given environment; opens no socket.
     static RankInfo read_environment(const std::map<std::string, std::string>& environment);

@@ -67,10 +67,8 @@ const ShardLayout::Placement& ShardLayout::placement(std::string_view name) cons
             return candidate;
         names.push_back(candidate.parameter.name);
     }
-    const std::string close = nearest(name, names);
-    throw Error(
-        ErrorCode::invalid_argument, "no parameter is named " + std::string(name),
-        close.empty() ? "the parameters are " + join(names, ", ") : "did you mean " + close + "?");
+    refuse("no parameter is named " + std::string(name) + nearest_asked(name, names),
+           "the parameters are " + join(names, ", "));
 }
 
 std::vector<ShardLayout::Interval> ShardLayout::intervals(int rank) const {

@@ -135,10 +135,10 @@ Unit& ShardedModel::unit(std::string_view name) & {
             return *unit;
     }
     const auto& names = impl_->engine.unit_names();
-    const std::string close = nearest(name, names);
     throw Error(
-        ErrorCode::invalid_argument, "no unit is named " + std::string(name),
-        close.empty() ? "the units are " + join(names, ", ") : "did you mean " + close + "?");
+        ErrorCode::invalid_argument,
+        "no unit is named " + std::string(name) + nearest_asked(name, names),
+        names.empty() ? "the model has no units yet" : "the units are " + join(names, ", "));
 }
 
 Communicator& ShardedModel::world() & noexcept { return impl_->engine.world(); }

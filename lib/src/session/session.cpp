@@ -12,6 +12,7 @@
 #include "session/spare.hpp"
 #include "session/store_place.hpp"
 #include "session/stray_signals.hpp"
+#include "session/uncaught_errors.hpp"
 #include "store/hosted_store.hpp"
 
 #include <autolaunch/error.hpp>
@@ -451,6 +452,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Session Session::from_environment() {
+    session::show_hints_of_uncaught_errors();
     session::become_rank_if_spare();
     Environment environment = environment_of_process();
     RankInfo info = read_environment(environment);
