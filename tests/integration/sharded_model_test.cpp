@@ -118,6 +118,7 @@ TEST_CASE("a model moves to where it was declared, and what was made for it goes
         other.layer->grad("w").data()[34] = 1;
         other.layer->reduce_grads();
         other.optimizer->step();
+        const auto scope = other.model->evaluation();
         const auto moved = other.layer->unshard();
         expect(moved["w"].count == 35, "the extents are as given");
 
