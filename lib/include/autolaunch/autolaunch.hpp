@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 // Everything a trainer needs. Usual shorthand: namespace al = autolaunch;
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/comm/communicator.hpp>
@@ -20,4 +20,3 @@
 #include <autolaunch/session.hpp>
 #include <autolaunch/session/batch.hpp>
 #include <autolaunch/store.hpp>
-#endif

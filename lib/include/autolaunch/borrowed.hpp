@@ -1,6 +1,5 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
 
 /// After a member that returns a pointer, a reference or a view into its object: the overload for
 /// temporaries, of which nothing would be left to look at:
@@ -12,6 +11,4 @@
     = delete ("the object ends with this expression: give it a name first, auto x = ...;")
 #else
 #define AUTOLAUNCH_NOT_FROM_A_TEMPORARY = delete
-#endif
-
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <array>
 #include <cstdint>
 
@@ -20,4 +20,3 @@ struct Digest128 {
 using Digest256 = std::array<std::uint8_t, 32>;
 
 }  // namespace autolaunch
-#endif

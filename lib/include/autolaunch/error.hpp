@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 
 #include <stdexcept>
@@ -80,4 +80,3 @@ private:
 };
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/export.hpp>
 #include <autolaunch/store.hpp>
@@ -43,10 +43,10 @@ struct RankInfo {
 /// What a trainer tells about a step it finished. Only `step` is required; report what you know.
 struct StepReport {
     std::int64_t step = 0;
-    std::optional<std::int64_t> total_steps;
-    std::optional<double> loss;
-    std::optional<std::int64_t> tokens;  ///< processed by the whole job in this step
-    std::optional<double> seconds;       ///< wall time of this step
+    std::optional<std::int64_t> total_steps = {};
+    std::optional<double> loss = {};
+    std::optional<std::int64_t> tokens = {};  ///< processed by the whole job in this step
+    std::optional<double> seconds = {};       ///< wall time of this step
 };
 
 /// This process's place in a job, and its line to the launcher's agent on this node.
@@ -172,4 +172,3 @@ private:
 };
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <torch/nn/module.h>
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/communicator.hpp>
@@ -108,4 +108,3 @@ private:
 };
 
 }  // namespace autolaunch::fsdp
-#endif

@@ -30,7 +30,9 @@ std::size_t use(al::Session& session, al::Communicator& world, std::size_t rows,
     unit.grad("w").data()[0] += w[0] + static_cast<float>(halves[0]);
     const al::CommunicatorBuffer buffer = world.allocate(rows);
     const std::string hint = al::Error(al::ErrorCode::system, "what", "hint").hint();
-    if (session.stop_requested())
+    session.report_step({.step = 1, .loss = 0.5});  // what is not known is left out
+    const al::StoreOptions store{.port = 1};
+    if (session.stop_requested() || store.port == 0)
         return 0;
     return extents.size() + buffer.as<float>().size() + tensor.shape.size() + hint.size();
 }

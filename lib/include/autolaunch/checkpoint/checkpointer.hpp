@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/checkpoint/opaque_state.hpp>
 #include <autolaunch/checkpoint/save_schedule.hpp>
 #include <autolaunch/comm/communicator.hpp>
@@ -298,4 +298,3 @@ private:
 };
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/digest.hpp>
@@ -99,4 +99,3 @@ struct AUTOLAUNCH_API Manifest {
 };
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <string>
 
 namespace autolaunch {
@@ -15,4 +15,3 @@ struct OpaqueState {
 };
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/export.hpp>
 
@@ -54,4 +54,3 @@ AUTOLAUNCH_API Header parse_header(std::string_view start, std::uint64_t file_by
 AUTOLAUNCH_API std::uint64_t header_bytes(std::string_view start, std::uint64_t file_bytes);
 
 }  // namespace autolaunch::safetensors
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 
 #include <chrono>
@@ -54,4 +54,3 @@ struct SaveDecision {
 };
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/device.hpp>
 #include <autolaunch/comm/types.hpp>
@@ -231,4 +231,3 @@ private:
 };
 
 }  // namespace autolaunch
-#endif

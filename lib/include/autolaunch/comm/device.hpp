@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/export.hpp>
 
@@ -70,4 +70,3 @@ private:
 };
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 
 #include <bit>
@@ -140,4 +140,3 @@ template <>
 inline constexpr DataType data_type_of<std::uint8_t> = DataType::u8;
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/fsdp/optimizer.hpp>
 
 namespace autolaunch::fsdp {
@@ -35,4 +35,3 @@ public:
 };
 
 }  // namespace autolaunch::fsdp
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/optimizer.hpp>
 
@@ -56,4 +56,3 @@ private:
 };
 
 }  // namespace autolaunch::fsdp
-#endif

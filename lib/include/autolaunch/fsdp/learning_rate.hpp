@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 
 #include <cstdint>
@@ -58,4 +58,3 @@ AUTOLAUNCH_API LearningRate warm_up_stable_decay(const WarmUpStableDecay& shape)
 
 }  // namespace schedule
 }  // namespace autolaunch::fsdp
-#endif

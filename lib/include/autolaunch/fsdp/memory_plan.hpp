@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 #include <autolaunch/fsdp/sharding.hpp>
@@ -114,4 +114,3 @@ AUTOLAUNCH_API std::vector<std::size_t> merge_units(std::span<const std::int64_t
                                                     std::int64_t merge_below, std::int64_t cap);
 
 }  // namespace autolaunch::fsdp
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 
@@ -50,4 +50,3 @@ AUTOLAUNCH_API std::vector<ModuleUnit> units_of(const ModuleTree& tree,
                                                 std::span<const std::string> chosen);
 
 }  // namespace autolaunch::fsdp
-#endif

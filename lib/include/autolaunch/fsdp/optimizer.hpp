@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/sharded_model.hpp>
@@ -109,4 +109,3 @@ private:
 };
 
 }  // namespace autolaunch::fsdp
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/export.hpp>
@@ -152,4 +152,3 @@ struct Arrangement {
 };
 
 }  // namespace autolaunch::fsdp
-#endif

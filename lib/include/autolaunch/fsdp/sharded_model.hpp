@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
@@ -275,4 +275,3 @@ private:
 };
 
 }  // namespace autolaunch::fsdp
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/export.hpp>
 
@@ -40,4 +40,3 @@ struct Precision {
 };
 
 }  // namespace autolaunch::fsdp
-#endif

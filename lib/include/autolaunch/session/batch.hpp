@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 #include <autolaunch/export.hpp>
 
 #include <cstdint>
@@ -36,4 +36,3 @@ AUTOLAUNCH_API BatchShare share_batch(std::int64_t global_batch, std::int64_t mi
                                       int world_size);
 
 }  // namespace autolaunch
-#endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 // What libtorch and this library have different words for: types, and a module's parts.
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -75,4 +75,3 @@ inline ModuleTree tree_of(const ::torch::nn::Module& module) {
 }
 
 }  // namespace autolaunch::fsdp::detail
-#endif

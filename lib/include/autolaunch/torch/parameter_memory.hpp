@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 // How memory of a parameter comes and goes under tensors that stay. libtorch's C++ modules have no
 // hooks, but every operator passes the dispatcher. A parameter gets a storage of its own, whose
 // pointer changes, and a dispatch key above all that compute, whose kernel asks for the memory and
@@ -167,4 +167,3 @@ inline void ParameterMemory::watch_operators() {
 }
 
 }  // namespace autolaunch::fsdp::detail
-#endif

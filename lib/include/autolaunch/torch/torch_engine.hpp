@@ -1,6 +1,6 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
-#if AUTOLAUNCH_CXX20
+
 // Drives a ShardedModel by what operators and autograd do; autolaunch/torch.hpp says what that is
 // for a trainer.
 #include <torch/csrc/autograd/engine.h>
@@ -403,4 +403,3 @@ private:
 };
 
 }  // namespace autolaunch::fsdp::detail
-#endif
