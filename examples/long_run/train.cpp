@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,7 +49,9 @@ struct Loader {
         return rows;
     }
     std::string saved() const { return {reinterpret_cast<const char*>(&next), sizeof next}; }
-    void restore(const std::string& bytes) { std::memcpy(&next, bytes.data(), sizeof next); }
+    void restore(const std::string& bytes) {
+        bytes.copy(reinterpret_cast<char*>(&next), sizeof next);
+    }
 
 private:
     static Row row(std::uint64_t number) {
