@@ -38,7 +38,7 @@ Units gpt_units(std::int64_t layers, std::int64_t hidden, std::int64_t vocabular
 
 void train_step(fsdp::ShardedModel& model, fsdp::AdamW& optimizer) {
     for (const auto& unit : model.units())
-        unit->unshard();
+        (void)unit->unshard();
     for (std::size_t i = model.units().size(); i-- > 0;) {
         auto parameters = model.units()[i]->unshard();
         model.units()[i]->grad(model.units()[i]->parameters().front().name);

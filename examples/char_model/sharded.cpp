@@ -40,10 +40,6 @@ void initialize(fsdp::ShardedModel& model) {
 }
 // [/initialize]
 
-// [pointer]
-float* pointer(const fsdp::TensorView& tensor) { return tensor.as<float>().data(); }
-// [/pointer]
-
 // [step]
 float forward_backward(fsdp::ShardedModel& model, const Batch& batch, Activations& acts) {
     fsdp::Unit& embedding = model.unit("embedding");
@@ -51,22 +47,22 @@ float forward_backward(fsdp::ShardedModel& model, const Batch& batch, Activation
     fsdp::Unit& output = model.unit("output");
     {
         auto params = embedding.unshard();
-        embedding_forward(pointer(params["wte"]), batch, acts);
+        embedding_forward(params["wte"].data(), batch, acts);
     }
     auto hidden_params = hidden.unshard();
-    hidden_forward(pointer(hidden_params["w1"]), pointer(hidden_params["b1"]), batch, acts);
+    hidden_forward(hidden_params["w1"].data(), hidden_params["b1"].data(), batch, acts);
     float loss = 0;
     {
         auto params = output.unshard();
-        loss = output_forward(pointer(params["w2"]), pointer(params["b2"]), batch, acts);
-        output_backward(pointer(params["w2"]), pointer(output.grad("w2")),
-                        pointer(output.grad("b2")), batch, acts);
+        loss = output_forward(params["w2"].data(), params["b2"].data(), batch, acts);
+        output_backward(params["w2"].data(), output.grad("w2").data(), output.grad("b2").data(),
+                        batch, acts);
         output.reduce_grads();
     }
-    hidden_backward(pointer(hidden_params["w1"]), pointer(hidden.grad("w1")),
-                    pointer(hidden.grad("b1")), batch, acts);
+    hidden_backward(hidden_params["w1"].data(), hidden.grad("w1").data(), hidden.grad("b1").data(),
+                    batch, acts);
     hidden.reduce_grads();
-    embedding_backward(pointer(embedding.grad("wte")), batch, acts);
+    embedding_backward(embedding.grad("wte").data(), batch, acts);
     embedding.reduce_grads();
     return loss;
 }

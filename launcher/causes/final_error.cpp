@@ -101,6 +101,21 @@ std::optional<FinalError> python_error(const Lines& lines) {
     return found;
 }
 
+// "  hint():  x", and lines of it below, which our library prints after an error's "  what():  y".
+std::string hint_at(const Lines& lines, std::size_t at) {
+    constexpr std::string_view kHint = "  hint():  ";
+    constexpr std::size_t kBelow = 11;  // its further lines begin under its first one's text
+    for (const std::size_t end = std::min(lines.size(), at + kMessageLines); at < end; ++at) {
+        if (!lines[at].starts_with(kHint))
+            continue;
+        std::string hint = lines[at].substr(kHint.size());
+        while (++at < lines.size() && lines[at].find_first_not_of(' ') == kBelow)
+            hint += "; " + lines[at].substr(kBelow);
+        return hint;
+    }
+    return {};
+}
+
 // "terminate called after throwing an instance of 'std::runtime_error'", then "  what():  x".
 std::optional<FinalError> terminate_error(const Lines& lines) {
     constexpr std::string_view kInstance = "terminate called after throwing an instance of '";
@@ -117,6 +132,7 @@ std::optional<FinalError> terminate_error(const Lines& lines) {
                 error =
                     message_at(lines, next, type + ": " + lines[next].substr(what + kWhat.size()));
                 error.lines.push_back(type);
+                error.hint = hint_at(lines, next + 1);
                 break;
             }
         return error;

@@ -12,6 +12,7 @@ struct FinalError {
     std::vector<std::string>
         lines;          ///< with what belongs to it, and the errors that it was raised for
     std::string where;  ///< "train.py:17, in load"; empty: unknown
+    std::string hint;   ///< autolaunch::Error's: what to do; empty: it has none
 };
 
 /// Of torchelastic's error file, a Python traceback, C++'s terminate, a panic of Rust or Go, an

@@ -439,6 +439,8 @@ EndRecord judge(const RankEnd& rank) {
     if (!rank.no_room.empty() && judged.cause != Cause::storage)
         judged.evidence.push_back("nothing can be written where its logs are: " + rank.no_room);
     add_circumstances(rank, judged);
+    if (judged.remedy.empty())
+        judged.remedy = find_final_error(rank.words).hint;
     judged.rank = rank.end.rank;
     judged.node = rank.node;
     judged.step = rank.end.last_step;

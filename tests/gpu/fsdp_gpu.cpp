@@ -168,7 +168,7 @@ std::vector<float> train(const Communicator& given, const Variant& variant, int 
         const int step = pass / passes, begin = at_once ? 0 : pass % passes * world.size();
         const int end = at_once ? samples : begin + world.size();
         for (const auto& unit : model.units())
-            unit->unshard(trainer.stream());
+            (void)unit->unshard(trainer.stream());
         for (std::size_t u = model.units().size(); u-- > 0;) {
             Unit& unit = *model.units()[u];
             const auto parameters = unit.unshard(trainer.stream());

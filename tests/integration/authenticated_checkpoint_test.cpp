@@ -60,12 +60,11 @@ struct Sample {
 /// Keys, and a directory of checkpoints.
 struct Workplace {
     Workplace() : identity(age::Identity::generate()) {
-        write_file(folder.path() / "key",
-                           std::string(crypto::as_text(identity.to_text())) + "\n", 0600);
+        write_file(folder.path() / "key", std::string(crypto::as_text(identity.to_text())) + "\n",
+                   0600);
         for (const std::string name : {"mac", "other-mac"})
             write_file(folder.path() / name,
-                               std::string(crypto::as_text(AuthenticationKeys::new_key_line())),
-                               0600);
+                       std::string(crypto::as_text(AuthenticationKeys::new_key_line())), 0600);
     }
     CheckpointOptions options(bool encrypted, const std::string& mac = "mac") const {
         CheckpointOptions options;
@@ -114,7 +113,8 @@ void refused(const CheckpointOptions& options, const std::string& words, int ran
         Session session = Session::from_environment();
         Checkpointer checkpointer(session, world, options);
         Sample loaded(world, 999);
-        expect_error(ErrorCode::corrupt, words, [&] { checkpointer.load_latest(loaded.state()); });
+        expect_error(ErrorCode::corrupt, words,
+                     [&] { (void)checkpointer.load_latest(loaded.state()); });
     });
 }
 
@@ -271,7 +271,7 @@ TEST_CASE("a change in any block of any file is found, also with XXH3 made anew"
                     on_ranks(1, [&](Communicator& world) {
                         Session session = Session::from_environment();
                         Sample loaded(world, 999);
-                        Checkpointer(session, world, place.options(false, ""))
+                        (void)Checkpointer(session, world, place.options(false, ""))
                             .load_latest(loaded.state());
                         expect(loaded.cut != Sample(world, 1).cut, "wrong weights were loaded");
                     });
@@ -320,11 +320,11 @@ TEST_CASE("files of another rank, another step or another save do not take a fil
     {
         const Tampering attack(place.checkpoint(2));  // the manifest of another step
         write_file(attack.path() / kManifestName,
-                           read_file(place.folder.path() / "step-1" / kManifestName));
+                   read_file(place.folder.path() / "step-1" / kManifestName));
         on_ranks(1, [&](Communicator& world) {
             Session session = Session::from_environment();
             expect_error(ErrorCode::corrupt, "its manifest is of step 1",
-                         [&] { Checkpointer(session, world, strict).latest(); });
+                         [&] { (void)Checkpointer(session, world, strict).latest(); });
         });
     }
     // All of step 1 under a later name.

@@ -46,7 +46,7 @@ Units model_units() {
 // Forward, backward and a step, as a trainer goes through its layers.
 void train_step(ShardedModel& model, AdamW& optimizer) {
     for (const auto& unit : model.units())
-        unit->unshard();
+        (void)unit->unshard();
     for (std::size_t i = model.units().size(); i-- > 0;) {
         Unit& unit = *model.units()[i];
         auto parameters = unit.unshard();

@@ -190,7 +190,7 @@ struct TinyModel {
     template <class Param = float, class Grad = float>
     void backward(std::size_t step, std::size_t samples, bool reduce = true) {
         for (Unit* unit : {&first, &second, &third})
-            unit->unshard(computation.stream);  // the forward pass
+            (void)unit->unshard(computation.stream);  // the forward pass
         for (Unit* unit : {&third, &second, &first}) {
             add_gradients<Param, Grad>(*unit, step, samples);
             if (reduce)

@@ -66,7 +66,7 @@ TEST_CASE("no bucket is gathered that is still in its slot, whatever is gathered
                        "as many gathers as slots make it");
                 optimizer.step();
             }
-            tiny.first.unshard();
+            (void)tiny.first.unshard();
             expect(gathers() == (overlap ? 14 : 13),
                    "after the step all are gathered anew, the next one ahead");
         });
@@ -88,9 +88,9 @@ TEST_CASE("parameters that stay whole are gathered once a step, by strategy or b
             ModelEngine& engine = model.units()[0]->impl().engine();
             for (std::size_t step = 1; step < 4; ++step) {
                 for (const auto& unit : model.units())
-                    unit->unshard();
+                    (void)unit->unshard();
                 for (std::size_t i = 4; i-- > 0;) {
-                    model.units()[i]->unshard();
+                    (void)model.units()[i]->unshard();
                     model.units()[i]->grad("w").as<float>()[0] = 1;
                     model.units()[i]->reduce_grads();
                 }
@@ -150,7 +150,7 @@ TEST_CASE(
             if (world.rank() == 0) {
                 expect_error(ErrorCode::mismatch,
                              "expected unshard of first, got unshard of second",
-                             [&] { tiny.second.unshard(); });
+                             [&] { (void)tiny.second.unshard(); });
             } else {
                 expect_error(ErrorCode::aborted, "the order of units changed",
                              [&] { tiny.backward(1, 4); });
@@ -167,8 +167,8 @@ TEST_CASE("a step that ends early is a deviation, evaluation is none") {
         optimizer.step();
         {
             const auto scope = tiny.model.evaluation();
-            tiny.second.unshard();
-            tiny.second.unshard();
+            (void)tiny.second.unshard();
+            (void)tiny.second.unshard();
             expect_error(ErrorCode::invalid_argument, "evaluation()",
                          [&] { tiny.first.grad("w"); });
             expect_error(ErrorCode::invalid_argument, "evaluation()",
@@ -176,7 +176,7 @@ TEST_CASE("a step that ends early is a deviation, evaluation is none") {
         }
         tiny.backward(1, 4);
         optimizer.step();
-        tiny.first.unshard();
+        (void)tiny.first.unshard();
         expect_error(ErrorCode::mismatch, "expected unshard of second, got the optimizer step",
                      [&] { optimizer.step(); });
     });
@@ -188,7 +188,7 @@ TEST_CASE("ranks that ran the units in different orders are told after the first
         TinyModel tiny(world, unmerged(ShardingStrategy::no_shard));
         AdamW optimizer(tiny.model);
         if (world.rank() == 1)
-            tiny.second.unshard();
+            (void)tiny.second.unshard();
         tiny.backward(0, 4);
         expect_error(ErrorCode::mismatch, "different orders", [&] { optimizer.step(); });
     });
@@ -229,7 +229,7 @@ TEST_CASE(
             expect_error(ErrorCode::timeout,
                          "unit third, gradients: ", [&] { tiny.second.grad("w"); });
             expect_error(ErrorCode::timeout,
-                         "unit third, gradients: ", [&] { tiny.second.unshard(); });
+                         "unit third, gradients: ", [&] { (void)tiny.second.unshard(); });
             expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { optimizer.step(); });
         },
         std::chrono::seconds(2));
@@ -277,7 +277,7 @@ TEST_CASE("a call that failed in between fails every call after it") {
             expect_error(ErrorCode::timeout,
                          "unit third, gradients: ", [&] { tiny.backward(1, 4); });
             expect_error(ErrorCode::timeout,
-                         "unit third, gradients: ", [&] { tiny.first.unshard(); });
+                         "unit third, gradients: ", [&] { (void)tiny.first.unshard(); });
             expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { optimizer.step(); });
         },
         std::chrono::seconds(2));
@@ -296,7 +296,7 @@ std::vector<float> train(Communicator& world, const ShardedModelOptions& options
             if (step == 0)
                 tiny.second.grad("w").as<float>()[0] = 1000;
             if (step == 1) {
-                tiny.first.unshard();
+                (void)tiny.first.unshard();
                 tiny.third.grad("w").as<float>()[3] = 1000;
             }
             if (step == 3)
@@ -337,9 +337,9 @@ TEST_CASE("ranks give up a step at the same call, and outside scopes") {
             expect_error(ErrorCode::invalid_argument, "is unsharded",
                          [&] { tiny.model.discard_step(); });
         }
-        tiny.first.unshard();
+        (void)tiny.first.unshard();
         if (world.rank() == 0)
-            tiny.first.unshard();
+            (void)tiny.first.unshard();
         expect_error(ErrorCode::mismatch, "discard a step at different calls",
                      [&] { tiny.model.discard_step(); });
     });
@@ -449,14 +449,15 @@ TEST_CASE("what is not supported is said, with what is") {
         refused(ErrorCode::invalid_argument, "a slot", options);
         ShardedModel model(world);
         auto& unit = model.add_unit("u", {{"w", {4}}});
-        expect_error(ErrorCode::invalid_argument, "call finalize()", [&] { unit.unshard(); });
+        expect_error(ErrorCode::invalid_argument, "call finalize()",
+                     [&] { (void)(void)unit.unshard(); });
         expect_error(ErrorCode::invalid_argument, "two units have the name u", [&] {
             model.add_unit("u", {{"w", {4}}});
         });
         expect_error(ErrorCode::invalid_argument, "the units are u", [&] { model.unit("uu"); });
         model.finalize();
         expect_error(ErrorCode::unsupported, "takes no streams",
-                     [&] { unit.unshard(Stream::cuda(0, nullptr)); });
+                     [&] { (void)(void)unit.unshard(Stream::cuda(0, nullptr)); });
         expect_error(ErrorCode::invalid_argument, "finalized model", [&] {
             model.add_unit("v", {{"w", {4}}});
         });

@@ -206,7 +206,7 @@ private:
     void forward() {
         for (std::size_t u = 0; u < plan_.units.size(); ++u)
             if (plan_.units[u].used_in_training)
-                unit(u).unshard(where_.stream);
+                (void)unit(u).unshard(where_.stream);
     }
     void backward(std::int64_t batch, bool reduce) {
         std::optional<UnshardedParameters> tied;

@@ -72,6 +72,63 @@ void check_equal(const Training& many) {
 
 }  // namespace
 
+TEST_CASE(
+    "a pointer that outlived its scope reads NaN where that is looked for; else nothing differs") {
+    ShardedModelOptions options = unmerged();
+    options.find_dangling = true;
+    check_equal(train(2, options));
+    on_ranks(2, [&](Communicator& world) {
+        TinyModel tiny(world, options);
+        const float* dangling = nullptr;
+        {
+            const auto parameters = tiny.first.unshard();
+            dangling = parameters["b"].data();
+            expect(std::isfinite(dangling[39]), "in its scope it is a parameter");
+        }
+        expect(std::isnan(dangling[0]) && std::isnan(dangling[39]), "then it is none");
+        const auto again = tiny.first.unshard();
+        expect(again["b"].data<const float>()[39] == std::sin(0.37f * static_cast<float>(39 + 77)),
+               "and it is what it was when it is unsharded again");
+    });
+}
+
+TEST_CASE("a model moves to where it was declared, and what was made for it goes on") {
+    struct Trainer {  // made before anything of it is there
+        std::optional<ShardedModel> model;
+        std::optional<AdamW> optimizer;
+        Unit* layer = nullptr;
+    };
+    on_ranks(2, [](Communicator& world) {
+        const std::size_t rows = 7, columns = 5;
+        const auto made = [&](float value) {
+            ShardedModel model(world);
+            model.add_unit("layer", {{"w", {rows, columns}}});
+            model.finalize();
+            model.initialize([value](const std::string&, std::span<const std::int64_t>,
+                                     std::int64_t, std::span<float> values) {
+                std::fill(values.begin(), values.end(), value);
+            });
+            return model;
+        };
+        Trainer trainer;
+        trainer.model = made(1);
+        trainer.optimizer.emplace(*trainer.model, AdamWOptions{.lr = 0.5});
+        trainer.layer = &trainer.model->unit("layer");
+        Trainer other = std::move(trainer);
+        other.layer->grad("w").data()[34] = 1;
+        other.layer->reduce_grads();
+        other.optimizer->step();
+        const auto scope = other.model->evaluation();
+        const auto moved = other.layer->unshard();
+        expect(moved["w"].count == 35, "the extents are as given");
+
+        ShardedModel plain = made(2);
+        plain = made(3);
+        const auto parameters = plain.unit("layer").unshard();
+        expect(parameters["w"].data()[34] == 3, "the assigned model is the one that is there");
+    });
+}
+
 TEST_CASE("every strategy on 2, 3 and 4 ranks gives the same bits as one rank, merged or not") {
     CHECK(on_one_rank().norms[0] > 0);
     for (const int ranks : {2, 3, 4}) {
@@ -163,8 +220,8 @@ TEST_CASE("frozen parameters have no gradient and no optimizer state, and do not
         });
         AdamW optimizer(model, {.lr = 0.1, .decays = {}});
         for (int step = 0; step < 2; ++step) {
-            frozen.unshard();
-            unit.unshard();
+            (void)frozen.unshard();
+            (void)unit.unshard();
             unit.grad("adapter").as<float>()[3] = 1;
             expect_error(ErrorCode::invalid_argument, "u.w is frozen", [&] { unit.grad("w"); });
             unit.reduce_grads();

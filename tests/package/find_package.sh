@@ -5,10 +5,10 @@
 
 cmake -G Ninja -S "$consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-check_output "$work/build/consumer"
+check_output "$work/build/trainer"
 
 mkdir "$work/bad"
-sed 's/COMPONENTS session/COMPONENTS nonesuch session/' "$consumer/CMakeLists.txt" >"$work/bad/CMakeLists.txt"
+sed 's/COMPONENTS checkpoint/COMPONENTS nonesuch checkpoint/' "$consumer/CMakeLists.txt" >"$work/bad/CMakeLists.txt"
 cp "$consumer/main.cpp" "$work/bad/"
 if cmake -G Ninja -S "$work/bad" -B "$work/bad/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1; then
     echo "an unknown component was accepted"

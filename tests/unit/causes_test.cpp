@@ -128,6 +128,17 @@ TEST_CASE("a program's own end: its exception where its language prints one, els
     check(killed(SIGABRT, {"terminate called after throwing an instance of 'std::runtime_error'",
                            "  what():  bad shard"}),
           Cause::program_error, Certainty::certain, "std::runtime_error: bad shard");
+    const RankEnd hinted =
+        killed(SIGABRT, {"terminate called after throwing an instance of 'autolaunch::Error'",
+                         "  what():  no unit is named atention; did you mean attention?",
+                         "  hint():  the units are attention, mlp", "           and so on",
+                         "[node1:7] *** Process received signal ***"});
+    check(hinted, Cause::program_error, Certainty::certain,
+          "autolaunch::Error: no unit is named atention; did you mean attention?");
+    CHECK(judge(hinted).remedy == "the units are attention, mlp; and so on");
+    CHECK(judge(killed(SIGABRT, {"terminate called after throwing an instance of 'X'",
+                                 "  what():  bad shard"}))
+              .remedy.empty());
     check(exited(101, {"thread 'main' panicked at src/main.rs:2:5:", "index out of bounds"}),
           Cause::program_error, Certainty::certain, "index out of bounds");
     check(exited(2, {"panic: nil map", "", "goroutine 1 [running]:"}), Cause::program_error,

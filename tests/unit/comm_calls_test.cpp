@@ -101,8 +101,8 @@ TEST_CASE_FIXTURE(Fixture, "what no backend could do is refused before it is ask
                           std::array<std::size_t, 3>{3, 2, 1}, f32);
     });
     refused([&] { comm.send(a.data(), 1, f32, 1); });
-    refused([&] { comm.shrink(std::array{1}); });
-    refused([&] { comm.shrink(std::array{0}); });  // this backend can't
+    refused([&] { (void)comm.shrink(std::array{1}); });
+    refused([&] { (void)comm.shrink(std::array{0}); });  // this backend can't
     refused([&] { comm.group_end(); });
     CHECK(backend->seen.empty());
     comm.gather(a.data(), nullptr, 1, f32, 0);

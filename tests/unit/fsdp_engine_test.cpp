@@ -107,6 +107,39 @@ TEST_CASE("slots keep the buckets used last; one that is in use keeps its memory
     CHECK(slots.keep(0));
 }
 
+TEST_CASE(
+    "memory of a bucket that is not in use reads as NaN, and has its values when it is again") {
+    std::array<float, 4> memory = {1, 2, 3, 4};
+    auto* const first = reinterpret_cast<std::byte*>(&memory[0]);
+    auto* const second = reinterpret_cast<std::byte*>(&memory[2]);
+    GatherSlots slots({first, second}, 2 * sizeof(float), {}, true);
+    const auto at = [&](std::size_t bucket) {
+        return reinterpret_cast<const float*>(slots.memory_of(bucket));
+    };
+    slots.keep(0);
+    slots.hold(0);
+    const float* const pointer = at(0);
+    const float before = pointer[1];
+    CHECK(before > 0);
+    slots.let_go(0);
+    CHECK(std::isnan(pointer[0]));
+    CHECK(std::isnan(pointer[1]));
+    slots.keep(0);
+    slots.hold(0);
+    CHECK(pointer[1] == before);
+    slots.clear();  // its memory is its own until it is let go
+    CHECK(pointer[1] == before);
+    slots.let_go(0);
+    CHECK(std::isnan(pointer[1]));
+
+    slots.keep(1);  // another's values come, and are shown to it alone
+    const_cast<float*>(at(1))[1] = 99;
+    slots.hold(1);
+    CHECK(at(1)[1] == 99);
+    slots.let_go(1);
+    CHECK(std::isnan(at(1)[1]));
+}
+
 TEST_CASE("groups of ranks by number and by node") {
     const std::vector<std::uint64_t> nodes = {7, 7, 9, 9, 7, 9};
     const auto groups = [&](ShardingStrategy strategy, int shard_group, int rank) {

@@ -76,8 +76,9 @@ TEST_CASE("patterns name units by paths") {
         FAIL("a pattern that fits nothing was accepted");
     } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::invalid_argument);
-        CHECK(std::string(error.what()) == "no module fits the unit block.1");
-        CHECK(error.hint() == "did you mean blocks.1?");
+        CHECK(std::string(error.what()) ==
+              "no module fits the unit block.1; did you mean blocks.1?");
+        CHECK(error.hint() == "\"*\" stands for one name of a path: \"blocks.*\"");
     }
 }
 

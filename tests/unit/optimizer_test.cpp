@@ -326,7 +326,7 @@ TEST_CASE("groups that make no sense are refused") {
         ShardUpdates({&shard.shard}, sgd_algorithm({}), {{}, {}, {std::move(group)}, 1, 0});
     };
     check_error(ErrorCode::invalid_argument,
-                "group \"u.biass\" has no parameters | did you mean u.bias?",
+                "group \"u.biass\" has no parameters; did you mean u.bias? | full names are",
                 [&] { make({.pattern = "u.biass"}); });
     check_error(ErrorCode::invalid_argument, "such as u.attention.weight",
                 [&] { make({.pattern = "*.zzzzzzzzz"}); });

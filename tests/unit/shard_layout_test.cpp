@@ -121,7 +121,7 @@ TEST_CASE("names are unique, and a wrong one is answered with the nearest") {
     const std::vector<ParameterSpec> parameters = {{"attn.w", {2}}, {"attn.b", {2}}};
     const ShardLayout layout(parameters, 2);
     CHECK(thrown_by([&] { layout.placement("atn.w"); }) ==
-          "no parameter is named atn.w | did you mean attn.w?");
+          "no parameter is named atn.w; did you mean attn.w? | the parameters are attn.w, attn.b");
     CHECK(thrown_by([&] { layout.placement("x"); }) ==
           "no parameter is named x | the parameters are attn.w, attn.b");
 }

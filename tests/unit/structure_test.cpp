@@ -286,7 +286,8 @@ std::string room_of(const fs::path& file) {
     if (parts[0] == "lib" && parts.size() == 5)
         return "lib/" + parts[3];
     const std::string stem = file.stem();
-    if (stem == "digest" || stem == "error" || stem == "export")
+    if (stem == "borrowed" || stem == "cxx20" || stem == "digest" || stem == "error" ||
+        stem == "export")
         return "lib/base";
     return "lib/" + stem;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 #include <autolaunch/export.hpp>
 
 #include <stdexcept>
@@ -20,14 +22,16 @@ enum class ErrorCode {
 };
 
 /// Every exception the library throws. what() says what happened, hint() what to do about it (may
-/// be empty).
+/// be empty). Show both: std::cerr << error.what() << "; " << error.hint(). Of one that nobody
+/// catches Session shows both.
 class AUTOLAUNCH_API Error : public std::runtime_error {
 public:
     Error(ErrorCode code, const std::string& what, std::string hint = {})
         : std::runtime_error(what), code_(code), hint_(std::move(hint)) {}
 
     ErrorCode code() const noexcept { return code_; }
-    const std::string& hint() const noexcept { return hint_; }
+    const std::string& hint() const& noexcept { return hint_; }
+    std::string hint() && noexcept { return std::move(hint_); }
 
 private:
     ErrorCode code_;

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 // AUTOLAUNCH_API marks what the libraries export; everything else has hidden visibility.
 #if defined(AUTOLAUNCH_STATIC)
 #define AUTOLAUNCH_API

@@ -1,4 +1,7 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/export.hpp>
 #include <autolaunch/store.hpp>
 
@@ -40,10 +43,10 @@ struct RankInfo {
 /// What a trainer tells about a step it finished. Only `step` is required; report what you know.
 struct StepReport {
     std::int64_t step = 0;
-    std::optional<std::int64_t> total_steps;
-    std::optional<double> loss;
-    std::optional<std::int64_t> tokens;  ///< processed by the whole job in this step
-    std::optional<double> seconds;       ///< wall time of this step
+    std::optional<std::int64_t> total_steps = {};
+    std::optional<double> loss = {};
+    std::optional<std::int64_t> tokens = {};  ///< processed by the whole job in this step
+    std::optional<double> seconds = {};       ///< wall time of this step
 };
 
 /// This process's place in a job, and its line to the launcher's agent on this node.
@@ -58,7 +61,9 @@ public:
     /// Reads autolaunch's, torchrun's, Open MPI's, MPICH's (PMI) or Slurm's environment, in this
     /// order; without any, rank 0 of 1. Throws Error{invalid_argument} naming the variable when the
     /// environment contradicts itself. A spare (restart.warm_processes) waits here to be a rank.
-    static Session from_environment();
+    /// From here on an Error that nobody catches ends the process with its hint() on stderr, too,
+    /// below its what(); a handler that the program gave std::set_terminate() has the last word.
+    [[nodiscard]] static Session from_environment();
     /// The same from a given environment; opens no socket.
     static RankInfo read_environment(const std::map<std::string, std::string>& environment);
 
@@ -66,14 +71,16 @@ public:
     Session& operator=(Session&&) noexcept;
     ~Session();
 
-    const RankInfo& info() const noexcept;
+    const RankInfo& info() const& noexcept;
+    const RankInfo& info() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     int rank() const noexcept { return info().rank; }
     int world_size() const noexcept { return info().world_size; }
     int local_rank() const noexcept { return info().local_rank; }
 
     /// The job's store, connected at the first call. Keys are private to this generation. Under
     /// bare srun or an MPI launcher rank 0 serves it; one rank alone has one of its own.
-    Store& store();
+    Store& store() &;
+    Store& store() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
     void report_step(const StepReport& report);
     /// A checkpoint of `step` is published at `path`; `stall_seconds` is how long training stood
@@ -116,7 +123,7 @@ public:
     std::optional<std::chrono::steady_clock::time_point> stop_deadline();
     /// True once for every checkpoint that the launcher asked for. Agree on it as on
     /// stop_requested().
-    bool checkpoint_requested();
+    [[nodiscard]] bool checkpoint_requested();
 
     /// Runs the training loop, and again after another rank was lost: this process stays, and goes
     /// on in the next generation (docs/recovery.md). The loop must make everything that it trains
@@ -135,7 +142,8 @@ public:
     void rejoin();
 
     /// The run directory (AUTOLAUNCH_RUN_DIR); empty without the launcher.
-    const std::filesystem::path& run_dir() const noexcept;
+    const std::filesystem::path& run_dir() const& noexcept;
+    const std::filesystem::path& run_dir() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// The free-form part of the spec as JSON text ("{}" without one): the file named by
     /// AUTOLAUNCH_TRAINER_CONFIG.
     std::string trainer_config() const;

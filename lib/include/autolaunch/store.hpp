@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 #include <autolaunch/export.hpp>
 
 #include <chrono>
@@ -17,7 +19,7 @@ class AbortHooks;  // private: lib/src/base/abort_hooks.hpp
 struct StoreOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;
-    std::string prefix;  ///< put before every key, with a '/' between
+    std::string prefix = {};  ///< put before every key, with a '/' between
     std::chrono::milliseconds timeout{
         300'000};  ///< for connecting and for every wait that names none
 };

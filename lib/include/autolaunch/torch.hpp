@@ -1,5 +1,8 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 #include <torch/nn/module.h>
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/module_units.hpp>
@@ -69,10 +72,13 @@ public:
         engine_->watch_gradients();
     }
     TorchModel(TorchModel&&) noexcept = default;
+    TorchModel& operator=(TorchModel&&) noexcept = default;
 
     /// What optimizers want.
-    ShardedModel& sharded() noexcept { return engine_->sharded(); }
-    ::torch::nn::Module& module() noexcept { return engine_->module(); }
+    ShardedModel& sharded() & noexcept { return engine_->sharded(); }
+    ShardedModel& sharded() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
+    ::torch::nn::Module& module() & noexcept { return engine_->module(); }
+    ::torch::nn::Module& module() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
     /// While it lives, backward adds up gradients and nothing is reduced: for all micro-batches of
     /// a step but the last. Costs the whole gradients' memory. Without it each micro-batch is
@@ -90,7 +96,8 @@ public:
     /// For a Checkpointer, which takes this as it takes a ShardedModel: parameters by the module's
     /// names for them, the root's own as "root.<name>", and buffers, as copies of this moment. A
     /// buffer that ranks have made different is saved as one of them has it.
-    State state() { return engine_->state(); }
+    State state() & { return engine_->state(); }
+    State state() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     Arrangement arrangement() const { return engine_->sharded().arrangement(); }
     /// After somebody wrote to the last state()'s memory, as a Checkpointer does, which calls this
     /// by itself.

@@ -99,4 +99,9 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     return best;
 }
 
+std::string nearest_asked(std::string_view word, std::span<const std::string> candidates) {
+    const std::string close = nearest(word, candidates);
+    return close.empty() ? "" : "; did you mean " + close + "?";
+}
+
 }  // namespace autolaunch

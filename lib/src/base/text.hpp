@@ -20,5 +20,9 @@ AUTOLAUNCH_API std::string format_list(std::span<const int> numbers);
 /// The candidate with the smallest edit distance (swaps count one), or "" when none is near enough
 /// to be meant.
 AUTOLAUNCH_API std::string nearest(std::string_view word, std::span<const std::string> candidates);
+/// "; did you mean attention?" after what was asked for and is not there: in what() itself, which
+/// is all that many programs show of an error. "" when none is near enough.
+AUTOLAUNCH_API std::string nearest_asked(std::string_view word,
+                                         std::span<const std::string> candidates);
 
 }  // namespace autolaunch

@@ -300,6 +300,7 @@ Checkpointer::Checkpointer(Session& session, Communicator world, const Checkpoin
                                    of_this_job(options))) {}
 
 Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
+Checkpointer& Checkpointer::operator=(Checkpointer&&) noexcept = default;
 Checkpointer::~Checkpointer() = default;
 
 CheckpointInfo Checkpointer::save(std::int64_t step, const fsdp::State& state,

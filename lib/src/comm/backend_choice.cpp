@@ -42,11 +42,10 @@ BackendChoice choose_automatically(const RankInfo& info, bool mpi_built_in) {
 [[noreturn]] void refuse_unknown(std::string_view wanted) {
     const std::array<std::string, 7> names = {"auto", "cpu",     "self", "shm",
                                               "mpi",  "shm+mpi", "nccl"};
-    const std::string meant = nearest(wanted, names);
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("there is no communicator backend '{}'; there are {}", wanted,
-                            join(names, ", ")),
-                meant.empty() ? std::string() : fmt::format("did you mean '{}'?", meant));
+                fmt::format("there is no communicator backend '{}'{}", wanted,
+                            nearest_asked(wanted, names)),
+                fmt::format("there are {}", join(names, ", ")));
 }
 
 }  // namespace

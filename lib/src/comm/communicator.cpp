@@ -51,7 +51,7 @@ Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend,
 
 int Communicator::rank() const noexcept { return dispatcher_->rank(); }
 int Communicator::size() const noexcept { return dispatcher_->size(); }
-std::string_view Communicator::backend() const noexcept { return backend_->name(); }
+std::string_view Communicator::backend() const& noexcept { return backend_->name(); }
 
 Work Communicator::submit(const CollectiveCall& call, Stream stream) {
     checks::call(call, rank(), size());
@@ -173,7 +173,7 @@ Work Communicator::recv(void* buffer, std::size_t count, DataType type, int peer
 }
 
 void Communicator::set_label(std::string_view label) noexcept { dispatcher_->set_label(label); }
-std::string_view Communicator::label() const noexcept { return dispatcher_->ring().label(); }
+std::string_view Communicator::label() const& noexcept { return dispatcher_->ring().label(); }
 
 void Communicator::barrier() { dispatcher_->barrier(); }
 

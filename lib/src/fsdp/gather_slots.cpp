@@ -5,8 +5,10 @@
 
 namespace autolaunch::fsdp {
 
-GatherSlots::GatherSlots(std::vector<std::byte*> memory, std::size_t bytes, Allocate allocate)
-    : capacity_(memory.size()),
+GatherSlots::GatherSlots(std::vector<std::byte*> memory, std::size_t bytes, Allocate allocate,
+                         bool hide)
+    : hides_(hide),
+      capacity_(memory.size()),
       slot_bytes_(bytes),
       free_(std::move(memory)),
       allocate_(std::move(allocate)) {}
@@ -50,10 +52,16 @@ bool GatherSlots::keep(std::size_t bucket) {
     return true;
 }
 
-void GatherSlots::hold(std::size_t bucket) { place(bucket).in_use = true; }
+void GatherSlots::hold(std::size_t bucket) {
+    Place& its = place(bucket);
+    its.in_use = true;
+    hidden_.show(its.memory);
+}
 
 void GatherSlots::let_go(std::size_t bucket) noexcept {
     places_[bucket].in_use = false;
+    if (hides_)
+        hidden_.hide(places_[bucket].memory, slot_bytes_);
     if (!is_kept(bucket))
         leave(bucket);
 }
@@ -62,6 +70,7 @@ void GatherSlots::leave(std::size_t bucket) noexcept {
     Place& its = places_[bucket];
     if (its.in_use || its.memory == nullptr)
         return;
+    hidden_.forget(its.memory);
     free_.push_back(std::exchange(its.memory, nullptr));
 }
 

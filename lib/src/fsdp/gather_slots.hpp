@@ -1,4 +1,6 @@
 #pragma once
+#include "fsdp/hidden_bytes.hpp"
+
 #include <autolaunch/comm/communicator.hpp>
 
 #include <cstddef>
@@ -24,8 +26,10 @@ public:
     using Allocate = std::function<CommunicatorBuffer(std::size_t bytes)>;
 
     GatherSlots() = default;
-    /// Slots of `bytes` each, in the caller's memory; `allocate` is for more.
-    GatherSlots(std::vector<std::byte*> memory, std::size_t bytes, Allocate allocate);
+    /// Slots of `bytes` each, in the caller's memory; `allocate` is for more. With `hide`, which
+    /// memory of a GPU cannot be, what is not in use holds NaNs.
+    GatherSlots(std::vector<std::byte*> memory, std::size_t bytes, Allocate allocate,
+                bool hide = false);
 
     bool is_kept(std::size_t bucket) const noexcept;
     /// Where the bucket is; null when it is away.
@@ -49,6 +53,8 @@ private:
     Place& place(std::size_t bucket);
     void leave(std::size_t bucket) noexcept;
 
+    bool hides_ = false;
+    HiddenBytes hidden_;
     std::size_t capacity_ = 0;
     std::size_t slot_bytes_ = 0;
     std::vector<std::byte*> free_;

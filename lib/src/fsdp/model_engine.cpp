@@ -24,6 +24,22 @@ std::string describe(const UnitEvent& event, const std::vector<std::string>& nam
     return "the optimizer step";
 }
 
+#ifdef NDEBUG
+constexpr bool kDebugBuild = false;
+#else
+constexpr bool kDebugBuild = true;
+#endif
+
+// Whether parameters of units that are not unsharded read as NaN.
+bool hides_resharded(const ShardedModelOptions& options, const ModelDevice& device) {
+    if (options.find_dangling && device.is_gpu())
+        throw Error(ErrorCode::unsupported,
+                    "find_dangling looks at parameters in the CPU's memory, and these are a GPU's",
+                    "on GPUs compute-sanitizer's initcheck and memcheck find reads out of place; "
+                    "or debug with a communicator of CPUs (backend \"cpu\")");
+    return !device.is_gpu() && (options.find_dangling || kDebugBuild);
+}
+
 }  // namespace
 
 ModelEngine::ModelEngine(Communicator given, const ShardedModelOptions& chosen)
@@ -94,7 +110,8 @@ void ModelEngine::finalize() {
     gather_lane_ = device_->make_lane(present({mesh_.gather}), overlap && mesh_.gather);
     reduce_lane_ = device_->make_lane(present({mesh_.scatter, mesh_.replicas}), overlap);
     gatherer_.emplace(buckets_, mesh_, *device_, *gather_lane_,
-                      static_cast<std::size_t>(options_.gather_slots));
+                      static_cast<std::size_t>(options_.gather_slots),
+                      hides_resharded(options_, *device_));
     reducer_.emplace(buckets_, mesh_, *device_, *reduce_lane_, options_);
     masters_.emplace(*device_, calls_);
     if (device_->is_gpu())

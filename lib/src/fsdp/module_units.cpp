@@ -44,10 +44,9 @@ void require_each_fits(const ModuleTree& tree, std::span<const std::string> patt
         if (std::any_of(paths.begin(), paths.end(),
                         [&](const auto& path) { return fits(path, pattern); }))
             continue;
-        const std::string close = nearest(pattern, paths);
-        throw Error(ErrorCode::invalid_argument, "no module fits the unit " + pattern,
-                    close.empty() ? "\"*\" stands for one name of a path: \"blocks.*\""
-                                  : "did you mean " + close + "?");
+        throw Error(ErrorCode::invalid_argument,
+                    "no module fits the unit " + pattern + nearest_asked(pattern, paths),
+                    "\"*\" stands for one name of a path: \"blocks.*\"");
     }
 }
 

@@ -7,7 +7,7 @@
 namespace autolaunch::fsdp {
 
 ParameterGatherer::ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mesh,
-                                     ModelDevice& device, Lane& lane, std::size_t slots)
+                                     ModelDevice& device, Lane& lane, std::size_t slots, bool hide)
     : mesh_(mesh), device_(device), lane_(lane), states_(buckets.size()) {
     for (const bool trainable : {false, true}) {
         std::size_t largest = 0, count = 0;
@@ -24,9 +24,9 @@ ParameterGatherer::ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mes
             memory_.push_back(device_.allocate(mesh_.gather, largest));
             places.push_back(static_cast<std::byte*>(memory_.back().data()));
         }
-        slots_[trainable ? 1 : 0] =
-            GatherSlots(std::move(places), largest,
-                        [this](std::size_t bytes) { return device_.allocate({}, bytes); });
+        slots_[trainable ? 1 : 0] = GatherSlots(
+            std::move(places), largest,
+            [this](std::size_t bytes) { return device_.allocate({}, bytes); }, hide);
     }
 }
 

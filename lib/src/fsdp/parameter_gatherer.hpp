@@ -20,9 +20,9 @@ namespace autolaunch::fsdp {
 class ParameterGatherer {
 public:
     /// Collective: allocates the slots, for trainable and for frozen buckets each as large as the
-    /// largest needs.
+    /// largest needs. `hide`: ShardedModelOptions::find_dangling.
     ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
-                      std::size_t slots);
+                      std::size_t slots, bool hide = false);
     ParameterGatherer(const ParameterGatherer&) = delete;
     ParameterGatherer& operator=(const ParameterGatherer&) = delete;
     ~ParameterGatherer();

@@ -60,17 +60,15 @@ ShardLayout::ShardLayout(std::span<const ParameterSpec> parameters, int world_si
         checked_add(INT64_MAX, 1);
 }
 
-const ShardLayout::Placement& ShardLayout::placement(std::string_view name) const {
+const ShardLayout::Placement& ShardLayout::placement(std::string_view name) const& {
     std::vector<std::string> names;
     for (const Placement& candidate : placements_) {
         if (candidate.parameter.name == name)
             return candidate;
         names.push_back(candidate.parameter.name);
     }
-    const std::string close = nearest(name, names);
-    throw Error(
-        ErrorCode::invalid_argument, "no parameter is named " + std::string(name),
-        close.empty() ? "the parameters are " + join(names, ", ") : "did you mean " + close + "?");
+    refuse("no parameter is named " + std::string(name) + nearest_asked(name, names),
+           "the parameters are " + join(names, ", "));
 }
 
 std::vector<ShardLayout::Interval> ShardLayout::intervals(int rank) const {

@@ -56,10 +56,11 @@ ShardedModel::ShardedModel(Communicator world, const ShardedModelOptions& option
 }
 
 ShardedModel::ShardedModel(ShardedModel&&) noexcept = default;
+ShardedModel& ShardedModel::operator=(ShardedModel&&) noexcept = default;
 ShardedModel::~ShardedModel() = default;
 
 Unit& ShardedModel::add_unit(std::string name, std::vector<ParameterSpec> parameters,
-                             const UnitOptions& options) {
+                             const UnitOptions& options) & {
     ModelEngine& engine = impl_->engine;
     if (engine.is_finalized())
         throw Error(ErrorCode::invalid_argument, "unit " + name + " was added to a finalized model",
@@ -122,28 +123,28 @@ void ShardedModel::refresh_parameters() { impl_->engine.refresh_parameters(); }
 
 void ShardedModel::discard_step() { impl_->engine.discard_step(); }
 
-EvaluationScope ShardedModel::evaluation() {
+EvaluationScope ShardedModel::evaluation() & {
     return EvaluationScope(&impl_->engine.evaluation_depth());
 }
 
-std::span<const std::unique_ptr<Unit>> ShardedModel::units() const noexcept {
+std::span<const std::unique_ptr<Unit>> ShardedModel::units() const& noexcept {
     return impl_->engine.units();
 }
 
-Unit& ShardedModel::unit(std::string_view name) {
+Unit& ShardedModel::unit(std::string_view name) & {
     for (const auto& unit : impl_->engine.units()) {
         if (unit->name() == name)
             return *unit;
     }
     const auto& names = impl_->engine.unit_names();
-    const std::string close = nearest(name, names);
     throw Error(
-        ErrorCode::invalid_argument, "no unit is named " + std::string(name),
-        close.empty() ? "the units are " + join(names, ", ") : "did you mean " + close + "?");
+        ErrorCode::invalid_argument,
+        "no unit is named " + std::string(name) + nearest_asked(name, names),
+        names.empty() ? "the model has no units yet" : "the units are " + join(names, ", "));
 }
 
-Communicator& ShardedModel::world() noexcept { return impl_->engine.world(); }
-const ShardedModelOptions& ShardedModel::options() const noexcept {
+Communicator& ShardedModel::world() & noexcept { return impl_->engine.world(); }
+const ShardedModelOptions& ShardedModel::options() const& noexcept {
     return impl_->engine.options();
 }
 
@@ -173,7 +174,7 @@ Arrangement ShardedModel::arrangement() const {
     return arrangement_of(engine.mesh(), engine.options().strategy);
 }
 
-State ShardedModel::state() {
+State ShardedModel::state() & {
     ModelEngine& engine = impl_->engine;
     engine.require_finalized("state()");
     engine.wait_for_gathers();  // the caller may write to what it reads
@@ -182,7 +183,7 @@ State ShardedModel::state() {
     return state;
 }
 
-State ShardedModel::state_to_save() {
+State ShardedModel::state_to_save() & {
     ModelEngine& engine = impl_->engine;
     engine.require_finalized("state_to_save()");
     State state;

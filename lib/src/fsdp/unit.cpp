@@ -32,11 +32,10 @@ std::size_t Unit::Impl::index_of(std::string_view name) const {
     std::vector<std::string> names;
     for (const ParameterSpec& parameter : parameters_)
         names.push_back(parameter.name);
-    const std::string close = nearest(name, names);
-    throw Error(
-        ErrorCode::invalid_argument,
-        "no parameter of unit " + name_ + " is named " + std::string(name),
-        close.empty() ? "the parameters are " + join(names, ", ") : "did you mean " + close + "?");
+    throw Error(ErrorCode::invalid_argument,
+                "no parameter of unit " + name_ + " is named " + std::string(name) +
+                    nearest_asked(name, names),
+                "the parameters are " + join(names, ", "));
 }
 
 TensorView Unit::Impl::view(std::byte* arena, DataType type, std::size_t parameter_index) const {
@@ -145,7 +144,7 @@ UnshardedParameters::~UnshardedParameters() {
         unit_->impl().reshard(stream_);
 }
 
-TensorView UnshardedParameters::operator[](std::string_view name) const {
+TensorView UnshardedParameters::operator[](std::string_view name) const& {
     if (!unit_)
         throw Error(ErrorCode::invalid_argument, "these unsharded parameters were moved from");
     return unit_->impl().parameter(name);

@@ -12,6 +12,7 @@
 #include "session/spare.hpp"
 #include "session/store_place.hpp"
 #include "session/stray_signals.hpp"
+#include "session/uncaught_errors.hpp"
 #include "store/hosted_store.hpp"
 
 #include <autolaunch/error.hpp>
@@ -451,14 +452,15 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Session Session::from_environment() {
+    session::show_hints_of_uncaught_errors();
     session::become_rank_if_spare();
     Environment environment = environment_of_process();
     RankInfo info = read_environment(environment);
     return Session(std::make_unique<Impl>(std::move(environment), std::move(info)));
 }
 
-const RankInfo& Session::info() const noexcept { return impl_->info(); }
-Store& Session::store() { return impl_->store(); }
+const RankInfo& Session::info() const& noexcept { return impl_->info(); }
+Store& Session::store() & { return impl_->store(); }
 Store Session::new_store() { return impl_->new_store(); }
 std::shared_ptr<Store> Session::shared_store() { return impl_->shared_store(); }
 
@@ -501,7 +503,7 @@ std::optional<std::chrono::steady_clock::time_point> Session::stop_deadline() {
     return impl_->stop_deadline();
 }
 bool Session::checkpoint_requested() { return impl_->checkpoint_requested(); }
-const std::filesystem::path& Session::run_dir() const noexcept { return impl_->run_dir(); }
+const std::filesystem::path& Session::run_dir() const& noexcept { return impl_->run_dir(); }
 std::string Session::trainer_config() const { return impl_->trainer_config(); }
 
 }  // namespace autolaunch

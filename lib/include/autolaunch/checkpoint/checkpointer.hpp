@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 #include <autolaunch/checkpoint/opaque_state.hpp>
 #include <autolaunch/checkpoint/save_schedule.hpp>
 #include <autolaunch/comm/communicator.hpp>
@@ -140,6 +142,8 @@ public:
     /// GPUs.
     Checkpointer(Session& session, Communicator world, const CheckpointOptions& options);
     Checkpointer(Checkpointer&&) noexcept;
+    /// Ends the one that was here as its destructor does: collective.
+    Checkpointer& operator=(Checkpointer&&) noexcept;
     ~Checkpointer();
 
     /// Collective. Throws on every rank when any rank fails; the last complete checkpoint is then
@@ -191,7 +195,7 @@ public:
     /// requests and the end of the job; the same on every rank. Like Session::stop_requested(),
     /// asking declares that the trainer stops by itself: when the decision says stop(). Collective:
     /// a few bytes. Saving resets the time it counts from.
-    SaveDecision should_save(std::int64_t step);
+    [[nodiscard]] SaveDecision should_save(std::int64_t step);
 
     /// Copies every rank's part of the state into memory that its node's agent keeps, and to the
     /// next node: after the loss of a rank, latest() finds it and load() takes it from there.
@@ -218,7 +222,7 @@ public:
     /// where an older one is complete; what cannot be read is not, and nothing is returned only
     /// where nothing was ever published. Else this throws an Error that lists each checkpoint with
     /// its reason (CheckpointOptions::pass_over_unusable).
-    std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
+    [[nodiscard]] std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
     /// Fills the state's memory from a checkpoint, on any number of ranks and cut in any way; a
     /// state of fewer tensors than were saved, such as the weights alone, gets those. Collective;
     /// the ranks name the same tensors, and each block that all need is read once on each node.
@@ -247,11 +251,11 @@ public:
     /// be damaged, the one before is loaded, and CheckpointInfo::skipped says so; throws when all
     /// are, and where latest() does. With pass_over_unusable nothing is returned instead: the state
     /// may then be partly filled, and all of it has to be set. Collective.
-    std::optional<CheckpointInfo> load_latest(const fsdp::State& state,
-                                              const LoadOptions& options = {});
+    [[nodiscard]] std::optional<CheckpointInfo> load_latest(const fsdp::State& state,
+                                                            const LoadOptions& options = {});
     template <class Model, class Optimizer>
-    std::optional<CheckpointInfo> load_latest(Model& model, Optimizer& optimizer,
-                                              const LoadOptions& options = {}) {
+    [[nodiscard]] std::optional<CheckpointInfo> load_latest(Model& model, Optimizer& optimizer,
+                                                            const LoadOptions& options = {}) {
         const auto loaded = load_latest(joined(model.state(), optimizer.state()), options);
         if (!loaded)
             return loaded;
@@ -261,7 +265,8 @@ public:
     }
     /// The bytes that were saved under a name: one string when they were rank 0's, else one of each
     /// rank that saved, by rank. Empty when there are none. Collective; every rank gets all.
-    std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
+    [[nodiscard]] std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint,
+                                                       const std::string& name);
 
 private:
     template <class Owner>

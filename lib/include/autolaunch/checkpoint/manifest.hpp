@@ -1,4 +1,7 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/digest.hpp>
 #include <autolaunch/export.hpp>
@@ -89,7 +92,8 @@ struct AUTOLAUNCH_API Manifest {
     /// share a byte.
     void require_complete() const;
     /// Looks through all of them; null where there is none.
-    const Tensor* find(std::string_view name) const;
+    const Tensor* find(std::string_view name) const&;
+    const Tensor* find(std::string_view name) const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
     bool operator==(const Manifest&) const = default;
 };

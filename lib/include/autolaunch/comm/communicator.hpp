@@ -1,4 +1,7 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/device.hpp>
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/export.hpp>
@@ -77,12 +80,15 @@ public:
     CommunicatorBuffer(CommunicatorBuffer&&) noexcept = default;
     CommunicatorBuffer& operator=(CommunicatorBuffer&&) noexcept = default;
 
-    void* data() const noexcept { return memory_.get(); }
+    void* data() const& noexcept { return memory_.get(); }
+    void* data() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     std::size_t bytes() const noexcept { return bytes_; }
     template <class T>
-    std::span<T> as() const noexcept {
+    std::span<T> as() const& noexcept {
         return {static_cast<T*>(memory_.get()), bytes_ / sizeof(T)};
     }
+    template <class T>
+    std::span<T> as() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
 private:
     std::shared_ptr<void> memory_;
@@ -101,13 +107,15 @@ private:
 class AUTOLAUNCH_API Communicator {
 public:
     /// All ranks of the job. Collective: every rank must call it.
-    static Communicator world(Session& session, const CommunicatorOptions& options = {});
+    [[nodiscard]] static Communicator world(Session& session,
+                                            const CommunicatorOptions& options = {});
     /// Around a backend that the caller made; for tests and for backends outside the library.
     explicit Communicator(std::shared_ptr<CommunicatorBackend> backend);
 
     int rank() const noexcept;
     int size() const noexcept;
-    std::string_view backend() const noexcept;  ///< "self", "shm", "mpi", "shm+mpi", …
+    std::string_view backend() const& noexcept;  ///< "self", "shm", "mpi", "shm+mpi", …
+    std::string_view backend() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// Why world() took it: "mpi instead of shm+mpi: the nodes of ranks 0 and 4 have 4 and 2
     /// ranks". Empty for others.
     std::string backend_reason() const {
@@ -118,7 +126,8 @@ public:
     /// with each. Cut at 64 bytes; empty for nothing. Of all handles of the group.
     void set_label(std::string_view label) noexcept;
     /// Valid until the next set_label().
-    std::string_view label() const noexcept;
+    std::string_view label() const& noexcept;
+    std::string_view label() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
     /// recv[i] = op over ranks of send[i], for i < count; equal to the last bit on all ranks.
     Work all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
@@ -174,11 +183,11 @@ public:
 
     /// Memory for the buffers of collectives that is moved without copies in between, where the
     /// backend can. Collective; every rank asks for the same number of bytes. Uninitialised.
-    CommunicatorBuffer allocate(std::size_t bytes);
+    [[nodiscard]] CommunicatorBuffer allocate(std::size_t bytes);
 
     /// A communicator of the ranks that passed the same color, ordered by key, then by rank.
     /// Collective. A rank with a negative color gets nothing.
-    std::optional<Communicator> split(int color, int key);
+    [[nodiscard]] std::optional<Communicator> split(int color, int key);
 
     /// Wakes every rank of the group that waits in a collective; it and all later calls throw
     /// AbortedError. With MPI among the backends, the buffers of calls that failed stay in MPI's
@@ -188,7 +197,7 @@ public:
     /// The surviving ranks' own communicator after others were lost; called by all survivors with
     /// the same list, ordered as before. This one is aborted with it. Throws Error{unsupported}
     /// where the backend can't (mpi).
-    Communicator shrink(std::span<const int> lost_ranks);
+    [[nodiscard]] Communicator shrink(std::span<const int> lost_ranks);
     CommunicatorStatus status() const;
     /// Throws what it failed with where it was aborted: for results on a GPU's stream, which come
     /// then, too, but are none. Any thread.

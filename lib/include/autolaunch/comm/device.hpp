@@ -1,4 +1,7 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/export.hpp>
 
 #include <cstddef>
@@ -55,7 +58,8 @@ public:
     CpuQueue(const CpuQueue&) = delete;
     CpuQueue& operator=(const CpuQueue&) = delete;
 
-    Stream stream() noexcept { return Stream({DeviceType::cpu, 0}, this); }
+    Stream stream() & noexcept { return Stream({DeviceType::cpu, 0}, this); }
+    Stream stream() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// The thread calls `work` after all that was put before it. It must not throw.
     void run(std::function<void()> work);
     void synchronize();

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/optimizer.hpp>
 
@@ -44,7 +46,7 @@ public:
     /// What one step does to the scale.
     void update(bool overflowed) noexcept;
 
-    const GradScalerState& state() const noexcept { return state_; }
+    GradScalerState state() const noexcept { return state_; }
     /// Throws Error{invalid_argument} when the scale is not positive and finite.
     void load(const GradScalerState& state);
 

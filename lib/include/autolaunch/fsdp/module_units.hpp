@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 

@@ -1,4 +1,7 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/sharded_model.hpp>
 
@@ -89,9 +92,11 @@ public:
     /// The state for a checkpoint: "<parameter>.<torch's name of it>". Of a GPU's memory these are
     /// copies in the CPU's, as of this call; what is written to them counts from set_step_count()
     /// on.
-    State state();
+    State state() &;
+    State state() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// As ShardedModel::state_to_save().
-    State state_to_save();
+    State state_to_save() &;
+    State state_to_save() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
 protected:
     class Impl;  // private header: lib/src/fsdp/optimizer/optimizer_impl.hpp

@@ -1,21 +1,54 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/export.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::fsdp {
 
+/// An integer, or a named one.
+template <class T>
+concept WholeNumber = std::integral<T> || std::is_enum_v<T>;
+
+/// How long a tensor is in each dimension, slowest first: a std::vector<std::int64_t> that is also
+/// written in integers of any type, such as {rows, columns} of std::size_t, without narrowing.
+class Extents : public std::vector<std::int64_t> {
+public:
+    /// What does not fit becomes negative, which no tensor's extent is: who is given it says so.
+    struct Extent {
+        template <WholeNumber Integer>
+        constexpr Extent(Integer given) noexcept : value(static_cast<std::int64_t>(given)) {}
+        std::int64_t value;
+    };
+
+    Extents() = default;
+    Extents(std::initializer_list<Extent> extents) {
+        reserve(extents.size());
+        for (const Extent& extent : extents)
+            push_back(extent.value);
+    }
+    Extents(std::vector<std::int64_t> extents) : vector(std::move(extents)) {}
+    template <class Iterator>
+    Extents(Iterator first, Iterator last) : vector(first, last) {}
+};
+
 /// One parameter tensor, row-major.
 struct AUTOLAUNCH_API ParameterSpec {
     std::string name;
-    std::vector<std::int64_t> shape = {};
+    Extents shape = {};
     bool trainable = true;  ///< false: frozen, without gradient, optimizer state and f32 master
 
     std::int64_t element_count() const;
@@ -56,9 +89,11 @@ public:
     int world_size() const noexcept { return world_size_; }
     std::int64_t arena_elements() const noexcept { return shard_elements_ * world_size_; }
     std::int64_t shard_elements() const noexcept { return shard_elements_; }
-    const std::vector<Placement>& placements() const noexcept { return placements_; }
+    const std::vector<Placement>& placements() const& noexcept { return placements_; }
+    const std::vector<Placement>& placements() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// Throws Error{invalid_argument} naming the nearest name when there is none.
-    const Placement& placement(std::string_view name) const;
+    const Placement& placement(std::string_view name) const&;
+    const Placement& placement(std::string_view name) const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// What rank's shard holds, in shard order. Padding belongs to no interval.
     std::vector<Interval> intervals(int rank) const;
 
@@ -86,9 +121,9 @@ struct StateTensor {
     };
     std::string name;  ///< unique in the checkpoint, e.g. "h.0.attn.w" or "h.0.attn.w.exp_avg"
     DataType type = DataType::f32;
-    std::vector<std::int64_t> shape;  ///< of the whole tensor
-    std::vector<Piece> pieces;        ///< this rank's; empty when it holds none of the tensor
-    bool replicated = false;          ///< every rank holds all of it (no_shard)
+    Extents shape;              ///< of the whole tensor
+    std::vector<Piece> pieces;  ///< this rank's; empty when it holds none of the tensor
+    bool replicated = false;    ///< every rank holds all of it (no_shard)
     int replica =
         0;  ///< others hold the same pieces (hybrid_shard): a checkpoint stores replica 0's
     /// Not expected to change from save to save: stored in files of its own, which a checkpoint

@@ -1,4 +1,7 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/export.hpp>
@@ -59,9 +62,15 @@ struct ShardedModelOptions {
     /// Each rank looks for NaNs and infinities in its gradients before they are summed, in one pass
     /// on the reduction's thread, so that an optimizer can say who made them.
     bool find_nonfinite = true;
+    /// For debugging, on CPUs: gathered parameters read as NaN while their unit is not unsharded,
+    /// so that a pointer that outlived its scope shows, instead of working until another unit takes
+    /// the memory. Costs two copies a scope, and memory for the copies. Debug builds of the library
+    /// (without NDEBUG) always do it.
+    bool find_dangling = false;
 };
 
-/// A view of one tensor in gathered memory.
+/// A view of one tensor in gathered memory: of a parameter until its unit's scope ends
+/// (UnshardedParameters), of a gradient until reduce_grads().
 struct TensorView {
     void* bytes = nullptr;
     DataType type = DataType::f32;
@@ -78,6 +87,12 @@ struct TensorView {
         }
         return {static_cast<T*>(bytes), static_cast<std::size_t>(count)};
     }
+    /// The first element, for code that takes pointers: params["w"].data(). Good as long as the
+    /// view.
+    template <class T = float>
+    T* data() const {
+        return as<T>().data();
+    }
 };
 
 class Unit;
@@ -91,7 +106,8 @@ public:
     ~UnshardedParameters();  ///< reshards: the gathered memory is given back
 
     /// Throws Error{invalid_argument} naming the nearest name when there is none.
-    TensorView operator[](std::string_view name) const;
+    TensorView operator[](std::string_view name) const&;
+    TensorView operator[](std::string_view name) const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
 private:
     friend class Unit;
@@ -123,7 +139,7 @@ public:
     /// without one the caller. Collective: all ranks call the units in the same order, and nest
     /// scopes alike. A unit that is unsharded is not gathered again; it is resharded when the last
     /// of its scopes ends.
-    UnshardedParameters unshard(Stream stream = {});
+    [[nodiscard]] UnshardedParameters unshard(Stream stream = {});
     /// The whole gradient of a trainable parameter, zero when first asked for after it was reduced.
     /// Add to it in backward; ask again in the next backward. On a GPU: on the stream of the latest
     /// call that was given one.
@@ -197,13 +213,19 @@ struct ModelMemory {
 class AUTOLAUNCH_API ShardedModel {
 public:
     explicit ShardedModel(Communicator world, const ShardedModelOptions& options = {});
-    ShardedModel(ShardedModel&&) noexcept;
+    /// What was made for the other one, units and optimizers, goes on with this one. Assigning ends
+    /// the model that was here, and its optimizers must have ended before.
+    ShardedModel(ShardedModel&& other) noexcept;
+    ShardedModel& operator=(ShardedModel&& other) noexcept;
     ~ShardedModel();
 
     /// Parameter names are unique within the unit; in a checkpoint the name is
     /// "<unit>.<parameter>".
     Unit& add_unit(std::string name, std::vector<ParameterSpec> parameters,
-                   const UnitOptions& options = {});
+                   const UnitOptions& options = {}) &;
+    Unit& add_unit(std::string name, std::vector<ParameterSpec> parameters,
+                   const UnitOptions& options = {}) &&
+        AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// Allocates; no unit can be added after it. Parameters are zero until initialize() or a
     /// checkpoint fills them. Collective: throws Error{mismatch} on every rank when the ranks do
     /// not have the same units and shapes. Returns memory_plan(): what_dominates() says what takes
@@ -229,13 +251,18 @@ public:
     void discard_step();
 
     /// For passes without gradients, outside the recorded order: auto scope = model.evaluation();
-    [[nodiscard]] EvaluationScope evaluation();
+    [[nodiscard]] EvaluationScope evaluation() &;
+    EvaluationScope evaluation() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
-    std::span<const std::unique_ptr<Unit>> units() const noexcept;
+    std::span<const std::unique_ptr<Unit>> units() const& noexcept;
+    std::span<const std::unique_ptr<Unit>> units() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// Throws Error{invalid_argument} naming the nearest name when there is none.
-    Unit& unit(std::string_view name);
-    Communicator& world() noexcept;
-    const ShardedModelOptions& options() const noexcept;
+    Unit& unit(std::string_view name) &;
+    Unit& unit(std::string_view name) && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
+    Communicator& world() & noexcept;
+    Communicator& world() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
+    const ShardedModelOptions& options() const& noexcept;
+    const ShardedModelOptions& options() const&& AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     std::int64_t parameter_count() const noexcept;  ///< of the whole model, without padding
 
     /// What training with such an optimizer takes on this rank, item by item, where each of
@@ -250,11 +277,13 @@ public:
     /// The parameters' masters, and frozen parameters, for a checkpoint. Of a GPU's memory these
     /// are copies in the CPU's, as of this call; what is written to them counts from
     /// refresh_parameters() on.
-    State state();
+    State state() &;
+    State state() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// As state(), to be saved: the copies of a GPU's memory have only begun
     /// (StateTensor::arrival). They go on beside the computation; the next step waits for them on
     /// the GPU, the host does not. Nobody writes to them.
-    State state_to_save();
+    State state_to_save() &;
+    State state_to_save() && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
 
 private:
     class Impl;

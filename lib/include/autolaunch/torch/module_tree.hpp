@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 // What libtorch and this library have different words for: types, and a module's parts.
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>

@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 // How memory of a parameter comes and goes under tensors that stay. libtorch's C++ modules have no
 // hooks, but every operator passes the dispatcher. A parameter gets a storage of its own, whose
 // pointer changes, and a dispatch key above all that compute, whose kernel asks for the memory and

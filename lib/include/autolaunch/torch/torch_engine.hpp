@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/cxx20.hpp>
+
 // Drives a ShardedModel by what operators and autograd do; autolaunch/torch.hpp says what that is
 // for a trainer.
 #include <torch/csrc/autograd/engine.h>

@@ -304,7 +304,7 @@ void Manifest::require_complete() const {
     }
 }
 
-const Manifest::Tensor* Manifest::find(std::string_view name) const {
+const Manifest::Tensor* Manifest::find(std::string_view name) const& {
     for (const Tensor& tensor : tensors)
         if (tensor.name == name)
             return &tensor;

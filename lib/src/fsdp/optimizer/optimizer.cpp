@@ -184,13 +184,13 @@ void Optimizer::set_step_count(std::int64_t steps) {
 
 int Optimizer::threads() const noexcept { return impl_->passes->threads(); }
 
-State Optimizer::state() {
+State Optimizer::state() & {
     State state = state_to_save();
     settle(state);
     return state;
 }
 
-State Optimizer::state_to_save() {
+State Optimizer::state_to_save() & {
     impl_->model.calls()->check();
     State state;
     impl_->passes->append_state(state);

@@ -44,13 +44,11 @@ bool is_in(const ParameterGroup& group, const StateTensor& parameter) {
     std::vector<std::string> names;
     for (const StateTensor& parameter : parameters)
         names.push_back(parameter.name);
-    const std::string close = nearest(group.pattern, names);
-    throw Error(
-        ErrorCode::invalid_argument,
-        std::string(algorithm.name()) + ": " + described(group, index) + " has no parameters",
-        close.empty() ? "full names are <unit>.<parameter>, such as " + names.front() +
-                            "; * stands for any text, ? for one character"
-                      : "did you mean " + close + "?");
+    throw Error(ErrorCode::invalid_argument,
+                std::string(algorithm.name()) + ": " + described(group, index) +
+                    " has no parameters" + nearest_asked(group.pattern, names),
+                "full names are <unit>.<parameter>, such as " + names.front() +
+                    "; * stands for any text, ? for one character");
 }
 
 }  // namespace
