@@ -190,6 +190,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/report", "launcher/vault"}},
     {"launcher/run_report",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/ledger", "launcher/report"}},
+    {"launcher/top", {"lib/base", "launcher/secrets", "launcher/report"}},
     {"launcher/run",
      {"lib/base",
       "launcher/exit_codes",
@@ -238,6 +239,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/doctor",
       "launcher/checkpoints",
       "launcher/run_report",
+      "launcher/top",
       "launcher/run",
       "launcher/audit",
       "launcher/manifests",
@@ -260,6 +262,7 @@ const std::multimap<std::string, std::string> kOnlyIncluder = {
     {"munge.h", "launcher/control"},
     {"expat.h", "launcher/topology"},
     {"liburing.h", "lib/checkpoint"},
+    {"ncursesw/", "launcher/top"},
     {"torch/", "lib/torch"},
 };
 
@@ -365,6 +368,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/spec/schema_export.cpp", "our own text"},
     {"launcher/stopping/save_times.cpp", "nests_at_most"},
     {"launcher/submission/code_state.cpp", "nests_at_most"},
+    {"launcher/top/job_model.cpp", "nests_at_most"},
     {"launcher/vault/vault_answer.cpp", "nests_at_most"},
     {"launcher/vault/wrapped_identity.cpp", "nests_at_most"},
     {"lib/src/checkpoint/checkpoint_engine.cpp", "only accepted"},
