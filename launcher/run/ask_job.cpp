@@ -46,7 +46,9 @@ constexpr auto kShortAnswerTime = 30s;
 constexpr auto kAnswerTime = 15min;  // a save may take long, and its grace is the job's to say
 constexpr std::uint8_t kOut = 1, kErr = 2;
 
-/// One question to a head, over its Unix socket where it is on this machine, else over TLS.
+}  // namespace
+
+/// Questions to a head, over its Unix socket where it is on this machine, else over TLS.
 class Conversation {
 public:
     using OnText = std::function<void(const control::ConsoleText&)>;
@@ -78,6 +80,7 @@ public:
     }
     asio::io_context& io() { return io_; }
     bool broke_off() const { return gone_ && !answer_; }
+    bool is_gone() const { return gone_; }
     /// The answer to Wish::files.
     std::optional<control::FilePiece> take_piece() { return std::exchange(piece_, std::nullopt); }
 
@@ -167,6 +170,8 @@ private:
     bool gone_ = false;
 };
 
+namespace {
+
 void show_answer(const control::Answer& answer, const Screen& screen) {
     const std::string text = escape_for_terminal(answer.text, Colours::strip);
     if (answer.exit_code == exit_code::kSuccess)
@@ -250,34 +255,28 @@ int take_back_node_of_job(const JobCall& call, const std::string& node,
     return answer->exit_code;
 }
 
-struct JobFiles::Line {
-    Conversation head;
-};
-
 JobFiles::JobFiles(JobCall call, EnvironmentMap environment)
     : call_(std::move(call)), environment_(std::move(environment)) {}
 JobFiles::~JobFiles() = default;
 
 // A connection on which nobody has spoken for a while may be gone: that is no answer.
 RunFilePart JobFiles::ask(const std::string& argument) {
-    for (const bool is_new : {line_ == nullptr, true}) {
-        if (is_new)
-            line_ = std::make_unique<Line>(Line{{call_, environment_}});
-        const auto answer =
-            line_->head.ask({static_cast<std::uint8_t>(control::Wish::files), argument}, {},
-                            kShortAnswerTime, nullptr);
-        if (auto piece = line_->head.take_piece())
+    bool is_new = false;
+    while (!is_new) {
+        if (is_new = head_ == nullptr || head_->is_gone(); is_new)
+            head_ = std::make_unique<Conversation>(call_, environment_);
+        const auto answer = head_->ask({static_cast<std::uint8_t>(control::Wish::files), argument},
+                                       {}, kShortAnswerTime, nullptr);
+        if (auto piece = head_->take_piece())
             return {.bytes = std::move(piece->bytes),
                     .covered = piece->covered,
                     .file_bytes = piece->file_bytes,
                     .wrong = std::move(piece->wrong)};
-        line_.reset();
+        head_.reset();
         if (answer)
             throw ExitError(
                 answer->exit_code == exit_code::kSuccess ? exit_code::kNoHost : answer->exit_code,
                 ErrorCode::closed, answer->text, answer->hint);
-        if (is_new)
-            break;
     }
     throw ExitError(exit_code::kNoHost, ErrorCode::closed, "the head does not answer any more",
                     "has the job ended? Its run directory's exit.json says so");

@@ -27,6 +27,8 @@ int take_back_node_of_job(const JobCall& call, const std::string& node,
 /// `autolaunch attach`: shows the job's console until it ends (its exit code) or SIGINT comes (0).
 int attach_to_job(const JobCall& call, const EnvironmentMap& environment);
 
+class Conversation;
+
 /// The run directory of a running job's head, for `autolaunch top`: as RunFolder, asked of the
 /// head. One connection; a new one where it was lost. All throw ExitError where nobody answers.
 ///
@@ -43,8 +45,7 @@ private:
 
     JobCall call_;
     EnvironmentMap environment_;
-    struct Line;
-    std::unique_ptr<Line> line_;
+    std::unique_ptr<Conversation> head_;
 };
 
 /// Why the job in that run directory does not run any more although nothing says that it has ended:

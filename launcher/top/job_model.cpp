@@ -2,6 +2,7 @@
 
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
+#include "readings/sample.hpp"
 #include "report/parse_event.hpp"
 #include "report/units.hpp"
 #include "secrets/secrets.hpp"
@@ -27,6 +28,8 @@ constexpr std::size_t kMostRanks = 100'000, kMostNews = 8, kMostGaps = 20;
 constexpr std::size_t kLongestText = 500;
 constexpr std::size_t kMostNames = 100'000;
 constexpr int kDeepest = 16;
+constexpr auto kReadingsLast = std::chrono::seconds(15);     // and three intervals
+constexpr std::int64_t kLatestSampleMs = 9'000'000'000'000;  // of the year 2255
 constexpr double kSmoothing = 0.2;  // weight of the newest step in a rank's step time
 constexpr double kNear = 0.075;     // of the time: as who waits for stragglers has it
 
@@ -55,6 +58,36 @@ std::string describe_ranks(std::vector<int> ranks) {
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     return (ranks.size() == 1 ? "rank " : "ranks ") + format_list(ranks);
+}
+
+template <class Number>
+std::optional<double> as_double(const std::optional<Number>& number) {
+    return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+}
+
+std::optional<double> rate_of_hca(const NodeSample& sample, const std::string& name) {
+    std::optional<double> rate;
+    for (const InfinibandSample& port : sample.infiniband)
+        if (port.device == name && (port.received_bytes || port.sent_bytes))
+            rate = rate.value_or(0) + port.received_bytes.value_or(0) + port.sent_bytes.value_or(0);
+    return rate;
+}
+
+RankReadings readings_of(const NodeSample& sample, const RankSample& rank,
+                         const std::map<int, std::string>& hcas) {
+    RankReadings readings;
+    readings.rss_bytes = as_double(rank.resident_bytes);
+    if (const auto hca = hcas.find(rank.rank); hca != hcas.end())
+        readings.hca_bytes_per_second = rate_of_hca(sample, hca->second);
+    for (const GpuSample& gpu : sample.gpus)
+        if (rank.gpu && gpu.bdf == *rank.gpu) {
+            if (gpu.busy_ratio)
+                readings.gpu_percent = *gpu.busy_ratio * 100;
+            readings.gpu_bytes = as_double(gpu.memory_used_bytes);
+            readings.gpu_bytes_total = as_double(gpu.memory_total_bytes);
+            readings.gpu_celsius = gpu.celsius;
+        }
+    return readings;
 }
 
 double median_of(std::vector<double> values) {
@@ -94,7 +127,7 @@ void JobModel::add_gap(std::string text) {
         gaps_.push_back(std::move(text));
 }
 
-// Names of nodes alone: what else is planned is `autolaunch plan`'s to show.
+// Names of nodes, and which HCA a rank has: what else is planned is `autolaunch plan`'s to show.
 void JobModel::take_plan(int node, std::string_view text) try {
     if (!nests_at_most(text, kDeepest))
         throw Json::other_error::create(502, "too deep", nullptr);
@@ -110,9 +143,32 @@ void JobModel::take_plan(int node, std::string_view text) try {
         node_names_[self] = shortened(json.value("hostname", std::string()));
     if (node == kHead && !node_names_.contains(kHead))
         node_names_[kHead] = node_names_[self];
+    for (const Json& rank : json.value("ranks", Json::array()))
+        if (const auto hca = rank.find("hca");
+            hca != rank.end() && hca->is_object() && hcas_.size() < kMostRanks)
+            hcas_[rank.at("rank").get<int>()] = hca->value("name", std::string());
 } catch (const nlohmann::json::exception&) {
     add_gap(node == kHead ? "plan.json is not what autolaunch writes: names of nodes are missing"
                           : fmt::format("plan.node-{}.json is not what autolaunch writes", node));
+}
+
+void JobModel::take_sample(std::string_view line) {
+    if (!nests_at_most(line, kDeepest))
+        return;
+    const SampleLine parsed = parse_sample_line(line);
+    const auto* sample = std::get_if<NodeSample>(&parsed);
+    if (sample == nullptr || sample->time_ms < 0 || sample->time_ms > kLatestSampleMs)
+        return;
+    const auto lasts = kReadingsLast + std::chrono::milliseconds(std::llround(
+                                           std::clamp(sample->span_seconds, 0.0, 3600.0) * 3000));
+    for (const RankSample& rank : sample->ranks) {
+        KnownRank* known = find(rank.rank);
+        if (known == nullptr ||
+            sample->generation.value_or(known->view.generation) < known->view.generation)
+            continue;
+        known->readings_until = ViewTime(std::chrono::milliseconds(sample->time_ms)) + lasts;
+        known->view.readings = readings_of(*sample, rank, hcas_);
+    }
 }
 
 void JobModel::take_event(int node, std::string_view line) {
@@ -422,6 +478,8 @@ JobView JobModel::view(ViewTime at) const {
             continue;  // of a generation with more ranks
         RankView rank = known.view;
         const bool is_alive = rank.doing <= RankDoing::stopping;
+        if (at > known.readings_until || !is_alive)
+            rank.readings = {};
         if (is_alive)
             rank.silent_seconds = std::max(
                 0.0,

@@ -32,6 +32,8 @@ public:
     void take_plan(int node, std::string_view text);
     /// Of events.jsonl (kHead) or events.node-K.jsonl.
     void take_event(int node, std::string_view line);
+    /// Of samples/NODE.jsonl. Only the newest counts, and not for long.
+    void take_sample(std::string_view line);
     void add_gap(std::string text);
 
     JobView view(ViewTime at) const;
@@ -44,6 +46,7 @@ private:
         ViewTime started = {};
         std::optional<ViewTime> stepped = {};
         std::string why_stuck = {}, why_waited_for = {};
+        ViewTime readings_until = {};  ///< they are too old from then on
     };
     /// The event that is being taken in.
     struct Now {
@@ -87,6 +90,7 @@ private:
     std::string run_dir_;
     std::vector<std::string> secrets_;
     std::map<int, KnownRank> ranks_;
+    std::map<int, std::string> hcas_;        ///< that ranks have by the plan
     std::map<int, std::string> node_names_;  ///< by node rank; kHead's by its events
     JobStarted job_;
     std::string state_ = "starting";

@@ -17,7 +17,9 @@ namespace {
 constexpr std::size_t kLeastChunk = std::size_t{64} << 10, kMostChunk = std::size_t{1} << 20;
 constexpr std::size_t kLongestLine = std::size_t{4} << 20;  // a failure of thousands of ranks fits
 constexpr std::size_t kPlanBytes = std::size_t{64} << 20;
-constexpr std::size_t kEndBytes = std::size_t{64} << 10;  // of a file: its last lines
+constexpr std::size_t kEndBytes = std::size_t{64} << 10;     // of a file: its last lines
+constexpr std::size_t kSampleBytes = std::size_t{64} << 10;  // more than a node's line
+constexpr char kSamples[] = "samples/";
 constexpr std::size_t kLogLineBytes = 512;
 constexpr int kMostNode = 1'000'000;
 
@@ -50,6 +52,27 @@ void RunFollower::take_plan(const RunFile& file, int node) {
         place_.model.take_plan(node, part.bytes);
     else if (is_first)
         place_.model.add_gap(file.name + " " + part.wrong);
+}
+
+// The file is thinned now and then, and written anew.
+void RunFollower::take_newest_sample(const RunFile& file) {
+    RunPlace::FilePlace& place = place_.files[file.name];
+    if (place.offset == file.bytes)
+        return;
+    place.offset = file.bytes;
+    const RunFilePart part = source_.read(file.name, kFromEnd, kSampleBytes);
+    const std::size_t end = part.bytes.rfind('\n');
+    if (end == std::string::npos)
+        return;
+    const std::size_t before = end == 0 ? std::string::npos : part.bytes.rfind('\n', end - 1);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    take_sample(std::string_view(part.bytes).substr(begin, end - begin));
+}
+
+void RunFollower::take_newest_samples() {
+    for (const RunFile& file : files_)
+        if (file.name.starts_with(kSamples))
+            take_newest_sample(file);
 }
 
 // Plans first: they have the names of nodes.

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,10 @@ public:
 
     /// Looks which files there are.
     void look();
+    /// The newest of each node, once its ranks are known.
+    void take_newest_samples();
+    void take_sample(std::string_view line) { place_.model.take_sample(line); }
+    const std::vector<RunFile>& files() const { return files_; }
     /// Takes in lines up to `until`, or as many as there are. False: there is more to be taken in,
     /// by calling it again.
     bool advance(std::optional<ViewTime> until = {}, std::size_t most = kMostBytes);
@@ -64,6 +69,7 @@ private:
     bool find_line(Reader& reader, std::size_t chunk, std::size_t& budget);
     bool read_on(Reader& reader, std::size_t bytes, std::size_t& budget);
     void take_plan(const RunFile& file, int node);
+    void take_newest_sample(const RunFile& file);
 
     RunSource& source_;
     RunPlace place_;

@@ -1,7 +1,11 @@
 #pragma once
 #include "top/run_follower.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -24,9 +28,20 @@ public:
     JobView at(ViewTime moment);
 
 private:
+    /// Where lines of a node's samples are.
+    struct SampleLinePlace {
+        ViewTime time;
+        std::uint64_t offset = 0;
+        std::size_t bytes = 0;
+    };
+    void index_samples();
+    void take_samples(ViewTime moment);
+
+    RunSource& source_;
     RunFollower follower_;
     ViewTime first_, last_, now_;
     std::map<ViewTime, RunPlace> places_;
+    std::map<std::string, std::vector<SampleLinePlace>> samples_;
 };
 
 }  // namespace autolaunch::launcher

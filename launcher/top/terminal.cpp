@@ -89,7 +89,7 @@ TopKey key_of(int code) {
         case '-':
             return TopKey::slower;
         default:
-            return TopKey::none;
+            return TopKey::other;
     }
 }
 

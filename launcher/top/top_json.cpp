@@ -12,7 +12,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kTopFormat = 1;
 
@@ -22,26 +22,26 @@ std::string moment(ViewTime at) {
 }
 
 template <class T>
-void set_if_known(Json& json, const char* key, const std::optional<T>& value) {
+void set_if_known(OrderedJson& json, const char* key, const std::optional<T>& value) {
     if (value)
         json[key] = *value;
 }
-void set_if_known(Json& json, const char* key, const std::optional<ViewTime>& value) {
+void set_if_known(OrderedJson& json, const char* key, const std::optional<ViewTime>& value) {
     if (value)
         json[key] = moment(*value);
 }
-void set_if_known(Json& json, const char* key, const std::optional<double>& value) {
+void set_if_known(OrderedJson& json, const char* key, const std::optional<double>& value) {
     if (value && std::isfinite(*value))
         json[key] = *value;
 }
 
-Json rank_json(const RankView& rank) {
-    Json json = {{"rank", rank.rank},
-                 {"local_rank", rank.local_rank},
-                 {"node", rank.node},
-                 {"state", name_of(rank.doing)},
-                 {"generation", rank.generation},
-                 {"straggler", rank.straggler}};
+OrderedJson rank_json(const RankView& rank) {
+    OrderedJson json = {{"rank", rank.rank},
+                        {"local_rank", rank.local_rank},
+                        {"node", rank.node},
+                        {"state", name_of(rank.doing)},
+                        {"generation", rank.generation},
+                        {"straggler", rank.straggler}};
     set_if_known(json, "pid", rank.pid);
     set_if_known(json, "gpu", rank.gpu);
     set_if_known(json, "step", rank.step);
@@ -62,11 +62,11 @@ Json rank_json(const RankView& rank) {
 }  // namespace
 
 std::string top_json(const JobView& view) {
-    Json json = {{"format", kTopFormat},          {"job_name", view.job_name},
-                 {"run_id", view.run_id},         {"run_dir", view.run_dir},
-                 {"at", moment(view.at)},         {"state", view.state},
-                 {"generation", view.generation}, {"restarts", view.restarts},
-                 {"nodes", view.node_count},      {"world_size", view.world_size}};
+    OrderedJson json = {{"format", kTopFormat},          {"job_name", view.job_name},
+                        {"run_id", view.run_id},         {"run_dir", view.run_dir},
+                        {"at", moment(view.at)},         {"state", view.state},
+                        {"generation", view.generation}, {"restarts", view.restarts},
+                        {"nodes", view.node_count},      {"world_size", view.world_size}};
     set_if_known(json, "started", view.started);
     set_if_known(json, "last_heard", view.last_heard);
     set_if_known(json, "ended", view.ended);
@@ -81,12 +81,12 @@ std::string top_json(const JobView& view) {
         json.update({{"exit_code", *view.exit_code}, {"outcome", view.outcome}});
     if (!view.doubt.empty())
         json["doubt"] = view.doubt;
-    json["ranks"] = Json::array();
+    json["ranks"] = OrderedJson::array();
     for (const RankView& rank : view.ranks)
         json["ranks"].push_back(rank_json(rank));
     json["news"] = view.news;
     json["gaps"] = view.gaps;
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
 }  // namespace autolaunch::launcher

@@ -27,7 +27,8 @@ enum class TopKey {
     log,
     help,
     faster,
-    slower
+    slower,
+    other  ///< that means nothing, but leaves the help
 };
 
 /// Of a run that is over: which moment is shown, and whether time goes on.

@@ -15,8 +15,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr int kHead = 3;       // headline, progress, counts
-constexpr int kMostNode = 24;  // columns of a node's name
+constexpr int kHead = 3;              // headline, progress, counts
+constexpr int kMostNodeColumns = 24;  // columns of a node's name
 
 constexpr std::array<const char*, 19> kHelp = {{
     "autolaunch top",
@@ -34,8 +34,8 @@ constexpr std::array<const char*, 19> kHelp = {{
     "GPU    share of time it computes       GMEM  share of its memory that is in use",
     "TEMP   degrees Celsius                 HCA/s bytes of its HCA, both ways",
     "RSS    memory of its processes         ?     not known    -   has none",
-    "!      the others wait for this rank   WAIT is by the flight recorder, once a window",
-    "A node's line has its slowest step, least wait, hottest GPU, and sums of HCA and RSS.",
+    "!      the others wait for this rank   WAIT  is measured once a window",
+    "A line of a node: its slowest step, least wait, hottest GPU, sums of HCA and RSS",
     "",
     "any key goes back",
 }};
@@ -67,7 +67,7 @@ public:
                                display_width(plain_words(
                                    row.cells[static_cast<std::size_t>(TopColumn::node)], charset)));
         node_width_ = std::min(
-            {longest, kMostNode,
+            {longest, kMostNodeColumns,
              kTopShapes[static_cast<std::size_t>(TopColumn::node)].width + std::max(0, spare)});
     }
 
@@ -205,7 +205,8 @@ private:
             paint_slider(last - 1);
         std::string keys = state.replay ? "q quit  arrows move  space play  +- speed"
                                         : "q quit  arrows select  space hold";
-        keys += "  s sort  n nodes  o stream  l log  h help";
+        keys += state.replay ? "  s sort  n nodes  o l log  h help"
+                             : "  s sort  n nodes  o stream  l log  h help";
         if (state.paused)
             keys = "held: space goes on   " + keys;
         if (!picture_.message.empty())

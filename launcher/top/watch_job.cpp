@@ -63,6 +63,7 @@ public:
             try {
                 follower_->look();
                 has_more_ = !follower_->advance();
+                follower_->take_newest_samples();
             } catch (const Error& error) {
                 broken_ = error.what();
                 has_more_ = false;
@@ -187,6 +188,7 @@ JobView look_at_job(RunSource& source, JobModel model, const WatchOptions& optio
     follower.look();
     while (!follower.advance())
         ;
+    follower.take_newest_samples();
     JobView view = follower.model().view(moment_of(follower.model()));
     if (!view.ended)
         view.doubt = options.doubt();

@@ -10,6 +10,7 @@ SCRIPT has a line for each thing that is done or waited for:
     see TEXT             waits until TEXT is on the screen
     gone TEXT            waits until it is not
     quiet BYTES SECONDS  in so many seconds no more is sent than so many bytes
+    do COMMAND           by a shell
     hang                 the terminal is closed, as when a connection breaks
     end CODE             waits until the program has ended with that code
 
@@ -20,6 +21,7 @@ import pty
 import re
 import select
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -177,6 +179,8 @@ def main():
                 read_for(terminal, 0.1)
             fine = sent - before <= most
             print(f"{sent - before} bytes in {seconds} s", file=sys.stderr)
+        elif word == "do":
+            fine = subprocess.call(words, shell=True) == 0
         elif word == "hang":
             os.close(terminal)
             terminal = None

@@ -35,7 +35,6 @@ start() { # leaves $job
 
 # A job that ends while it is watched.
 start
-(sleep 12 && touch end) &
 at_screen "a running job" "$AUTOLAUNCH" top run <<'END'
 size 24 80
 see running
@@ -61,7 +60,8 @@ size 20 60
 see needs 80 x 10: here 60 x 20
 size 24 80
 see RANK NODE
-keys \e[B
+keys \eOB
+do touch end
 see ended: succeeded (0)
 see 2 done
 keys q
@@ -96,7 +96,7 @@ done
 cat >replay.py <<'END'
 import json, sys
 def line(ms, **fields):
-    return json.dumps({"time": f"2026-01-31T12:{ms // 60000:02}:{ms // 1000 % 60:02}.{ms % 1000:03}Z", "generation": 0, **fields})
+    return json.dumps({"time": f"2026-01-31T12:{ms // 60000:02}:{ms // 1000 % 60:02}.{ms % 1000:03}Z", "generation": 0, **fields}, separators=(",", ":"))
 out = [line(0, event="job_started", job_name="gpt", run_id="4711", run_dir="/r", hostname="n1", node_count=1, world_size=2)]
 out += [line(100, event="rank_started", rank=r, local_rank=r, pid=7 + r) for r in (0, 1)]
 out += [line(200, event="generation_started")]
@@ -111,11 +111,11 @@ at_screen "a replay" "$AUTOLAUNCH" top over --replay <<'END'
 size 24 80
 see stopped x1
 see no rank has started yet
-keys \e[C
+keys \eOC
 see step 1/100
-keys \e[C
+keys \eOC
 see step 2/100
-keys \e[D
+keys \eOD
 see step 1/100
 keys \eOF
 see ended: failed (3)

@@ -1,5 +1,6 @@
 // `autolaunch top`: what events make of a job, what keys do, and the screens that are drawn of it.
 #include "base/file_io.hpp"
+#include "readings/sample.hpp"
 #include "report/event_log.hpp"
 #include "report/run_files.hpp"
 #include "top/job_model.hpp"
@@ -424,6 +425,69 @@ TEST_CASE("a replay shows every moment as those who watched saw it, forward and 
     MemorySource nothing;
     nothing.files["events.jsonl"] = "no events\n";
     CHECK_THROWS(RunReplay(nothing, JobModel("/r")));
+}
+
+namespace {
+
+std::string sample_at(std::int64_t ms, double busy) {
+    NodeSample sample;
+    sample.time_ms = (kStart + std::chrono::milliseconds(ms)).time_since_epoch().count();
+    sample.span_seconds = 1;
+    sample.generation = 0;
+    RankSample rank{.rank = 1};
+    rank.resident_bytes = 1'500'000'000;
+    rank.gpu = "0000:17:00.0";
+    sample.ranks = {rank};
+    GpuSample gpu;
+    gpu.bdf = "0000:17:00.0";
+    gpu.busy_ratio = busy;
+    gpu.memory_used_bytes = 60'000'000'000;
+    gpu.memory_total_bytes = 80'000'000'000;
+    gpu.celsius = 61;
+    sample.gpus = {gpu};
+    InfinibandSample port;
+    port.device = "mlx5_0";
+    port.received_bytes = 2e9;
+    port.sent_bytes = 1e9;
+    sample.infiniband = {port};
+    return to_json_line(sample);
+}
+
+}  // namespace
+
+TEST_CASE("what a node has measured is its ranks', as long as it is new") {
+    MemorySource source(lines_of_two_nodes());
+    source.files["plan.json"] =
+        R"({"hostname":"node1","nodes":{"names":["node1","node2"],"rank":0},)"
+        R"("ranks":[{"rank":1,"hca":{"name":"mlx5_0"}},{"rank":2,"hca":null}]})";
+    source.files["samples/node1.jsonl"] =
+        "no JSON\n" + sample_at(20'000, 0.5) + sample_at(36'000, 0.97) + "{\"t\":";
+    RunFollower follower(source, JobModel("/runs/4711"));
+    follower.look();
+    follower.take_newest_samples();  // of ranks that have not begun yet they are nobody's
+    CHECK(follower.advance());
+    source.files["samples/node1.jsonl"] += "torn\n" + sample_at(36'400, 0.98);
+    follower.look();
+    follower.take_newest_samples();
+    const JobView view = follower.model().view(kStart + 37s);
+    const RankReadings& readings = rank_of(view, 1).readings;
+    CHECK(readings.gpu_percent.value() == doctest::Approx(98));
+    CHECK(readings.gpu_celsius.value() == doctest::Approx(61));
+    CHECK(readings.hca_bytes_per_second.value() == doctest::Approx(3e9));
+    CHECK(readings.rss_bytes.value() == doctest::Approx(1.5e9));
+    CHECK_FALSE(rank_of(view, 2).readings.rss_bytes);
+    const auto rows = rows_of(view, TopOrder::rank, false);
+    CHECK(rows[1].cells[static_cast<std::size_t>(TopColumn::gpu)] == "98%");
+    CHECK(rows[1].cells[static_cast<std::size_t>(TopColumn::gpu_memory)] == "75%");
+    CHECK(rows[1].cells[static_cast<std::size_t>(TopColumn::heat)] == "61C");
+    CHECK(rows[1].cells[static_cast<std::size_t>(TopColumn::hca)] == "3.0G");
+    CHECK(rows[1].cells[static_cast<std::size_t>(TopColumn::rss)] == "1.5G");
+    CHECK_FALSE(rank_of(follower.model().view(kStart + 80s), 1).readings.gpu_percent);
+
+    RunReplay replay(source, JobModel("/runs/4711"));
+    CHECK(rank_of(replay.at(kStart + 36s), 1).readings.gpu_percent.value() == doctest::Approx(97));
+    CHECK(rank_of(replay.at(kStart + 21s), 1).readings.gpu_percent.value() == doctest::Approx(50));
+    CHECK_FALSE(rank_of(replay.at(kStart + 19s), 1).readings.gpu_percent);
 }
 
 TEST_CASE("a log's last lines, without a half one") {
