@@ -301,8 +301,12 @@ std::string headline_of(const JobView& view) {
 }
 
 std::string progress_of(const JobView& view, int columns) {
-    if (view.progress.known())
-        return view.progress.line(columns);
+    if (view.progress.known()) {
+        std::string line = view.progress.line(columns);
+        if (view.ended && line.ends_with(" left"))  // of a job that goes on
+            line.erase(std::max(line.rfind(" · ") + 1, line.rfind("  ") + 1) - 1);
+        return line;
+    }
     return view.ranks.empty() ? "no rank has started yet" : "no rank has reported a step yet";
 }
 

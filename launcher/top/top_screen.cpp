@@ -35,7 +35,7 @@ constexpr std::array<const char*, 19> kHelp = {{
     "TEMP   degrees Celsius                 HCA/s bytes of its HCA, both ways",
     "RSS    memory of its processes         ?     not known    -   has none",
     "!      the others wait for this rank   WAIT  is measured once a window",
-    "A line of a node: its slowest step, least wait, hottest GPU, sums of HCA and RSS",
+    "A node's line: its slowest step, least wait, hottest GPU, sums of HCA, RSS",
     "",
     "any key goes back",
 }};

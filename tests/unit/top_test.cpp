@@ -303,6 +303,7 @@ TEST_CASE("a restart, a smaller world, and the job's end") {
     CHECK(headline_of(view) ==
           "gpt-small · job 4711 · ended: succeeded (0) · generation 1 · 1 restart · 1 node · 4 "
           "ranks · 50 s");
+    CHECK(progress_of(view, 80).find("left") == std::string::npos);
     // Another job in its folder begins anew.
     model.take_event(JobModel::kHead, line(90'000, 2, job_of(1, 2)));
     view = model.view(kStart + 91s);
