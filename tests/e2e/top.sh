@@ -30,7 +30,7 @@ start() { # leaves $job
     rm -rf run end
     "$AUTOLAUNCH" -n 2 --log-dir run "$@" steps.py >job.log 2>&1 </dev/null &
     job=$!
-    eventually "the first steps" grep -q '"event":"step","rank":1' run/events.jsonl
+    eventually "the first steps" grep -qs '"event":"step","rank":1' run/events.jsonl
 }
 
 # A job that ends while it is watched.
@@ -69,17 +69,18 @@ end 0
 END
 wait "$job" || fail "the job: $(cat job.log)"
 
-# Nobody runs it any more.
+# Nobody runs it any more, and no end is in its events: as of a node that was switched off.
 start
-kill -9 "$job"
-wait "$job" 2>/dev/null
-at_screen "a killed job" "$AUTOLAUNCH" top run <<'END'
+cp -a run dead
+touch end
+wait "$job" || fail "the job: $(cat job.log)"
+at_screen "a killed job" "$AUTOLAUNCH" top dead <<'END'
 size 24 100
 see no end is recorded, and no autolaunch of this job runs here
 keys q
 end 0
 END
-"$AUTOLAUNCH" top run --once --json >out.log 2>err.log || fail "once: $(cat err.log)"
+"$AUTOLAUNCH" top dead --once --json >out.log 2>err.log || fail "once: $(cat err.log)"
 json '"killed" in d["doubt"] and len(d["ranks"]) == 2 and d["ranks"][1]["step"] >= 1 and d["step"] >= 1'
 
 # The terminal goes away; a signal comes; Ctrl-C.
