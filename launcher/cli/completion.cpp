@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 16> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 17> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"submit", Command::submit},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<const char*, Command>, 16> kSubcommands = {{
     {"clean", Command::clean},
     {"drain", Command::drain},
     {"attach", Command::attach},
+    {"top", Command::top},
     {"policy", Command::policy},
     {"audit", Command::audit},
     {"login", Command::login},

@@ -43,7 +43,7 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch "
-    "{run|plan|submit|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|"
+    "{run|plan|submit|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|top|"
     "policy|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
@@ -179,7 +179,22 @@ Words words_of(Command command) {
                     "--secret-file, MUNGE, or the key file in the run directory. Exits\nwith the "
                     "job's code where it ends meanwhile, with 0 after Ctrl-C; 68 when nobody "
                     "answers; 77 with\nanother key than the job's.\n\n"
-                    "Examples:\n  autolaunch attach\n  autolaunch attach runs/4711"};
+                    "Examples:\n  autolaunch attach\n  autolaunch attach runs/4711\n"
+                    "autolaunch top runs/4711 shows all its ranks, on the whole screen."};
+        case Command::top:
+            return {
+                "Shows a running job on the whole screen, once a second anew: its ranks by node, "
+                "with steps, waits,\nGPUs and memory, and the log of one. The job does not notice. "
+                "docs/guides/top.md.",
+                "autolaunch top [RUN|JOB] [--secret-file FILE]\n"
+                "       autolaunch top [RUN|JOB] --replay\n"
+                "       autolaunch top [RUN|JOB] --once [--json]",
+                "RUN is a run directory, JOB the name or id of one in runs/ (default runs/latest). "
+                "What this machine does\nnot see of a running job is asked of its head, as attach "
+                "does: with the job's key. Exits with 0; 66 where\nthere is no such run; 65 where "
+                "it has no events; 68 when nobody answers; 77 with another key than\nthe job's.\n\n"
+                "Examples:\n  autolaunch top\n  autolaunch top runs/4711 --replay\n"
+                "  autolaunch top --once --json | jq '.ranks[] | select(.straggler)'"};
         case Command::policy:
             return {
                 "Shows what the administrator's file (/etc/autolaunch/site.yaml) says and whether "
@@ -300,8 +315,8 @@ void OptionParser::declare_all() {
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
-        command_ != Command::drain && command_ != Command::attach && command_ != Command::policy &&
-        command_ != Command::audit && command_ != Command::login)
+        command_ != Command::drain && command_ != Command::attach && command_ != Command::top &&
+        command_ != Command::policy && command_ != Command::audit && command_ != Command::login)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -317,7 +332,7 @@ void OptionParser::declare_all() {
         add_report_options();
     if (command_ == Command::clean)
         add_clean_options();
-    if (command_ == Command::drain || command_ == Command::attach)
+    if (command_ == Command::drain || command_ == Command::attach || command_ == Command::top)
         add_call_options();
     if (command_ == Command::policy)
         add_policy_options();
@@ -640,6 +655,12 @@ void OptionParser::add_call_options() {
         flag("--take-back", take_back_, "The node was left out as unfit: it may take part again")
             .group("General");
     }
+    if (command_ == Command::top) {
+        flag("--replay", replay_, "Of a run that is over: any moment of it, with the arrow keys")
+            .group("General");
+        flag("--once", once_, "A table, once, for whoever has no terminal").group("General");
+        flag("--json", json_, "With --once: as JSON (docs/guides/top.md)").group("General");
+    }
     option("--secret-file", secret_file_, "The job's rendezvous.secret_file, where it had one")
         .type_name("FILE")
         .group("General");
@@ -825,6 +846,8 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.dry_run = dry_run_;
     into.drain = drain_;
     into.take_back = take_back_;
+    into.once = once_;
+    into.replay = replay_;
     into.doctor = doctor_;
     into.policy = policy_;
     into.audit = audit_;

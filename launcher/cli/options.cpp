@@ -22,7 +22,7 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
         {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
-        {"submit", Command::submit}};
+        {"submit", Command::submit}, {"top", Command::top}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -346,7 +346,17 @@ bool asks_about_us(const OptionParser& parser, CommandLine& line) {
     return parser.help_wanted() || parser.version_wanted();
 }
 
-/// `report RUN_DIR...`, `clean`, `drain NODE`, `attach JOB` and `login FILE`.
+void check_top(const CommandLine& line, const std::vector<std::string>& words) {
+    if (words.size() > 1)
+        throw UsageError("top takes one run or job", "autolaunch top runs/4711");
+    if (line.json && !line.once)
+        throw UsageError("--json goes with --once", "autolaunch top --once --json");
+    if (line.once && line.replay)
+        throw UsageError("--once and --replay exclude each other",
+                         "--once shows how the job is now, or was at its end");
+}
+
+/// `report RUN_DIR...`, `clean`, `drain NODE`, `attach JOB`, `top JOB` and `login FILE`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
     line.command = command;
@@ -365,6 +375,8 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
                          "autolaunch drain node7 --job runs/4711");
     if (command == Command::attach && taken.words.size() > 1)
         throw UsageError("attach takes one job", "autolaunch attach runs/4711");
+    if (command == Command::top)
+        check_top(line, taken.words);
     if (command == Command::login &&
         (taken.words.size() != 1 || line.login.issuer.empty() || line.login.client_id.empty()))
         throw UsageError("login needs an issuer, a client's name and a file for the token",
@@ -481,7 +493,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         return parse_audit_line(std::move(rest));
     if (line.command == Command::report || line.command == Command::clean ||
         line.command == Command::drain || line.command == Command::attach ||
-        line.command == Command::login)
+        line.command == Command::top || line.command == Command::login)
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
     const bool of_a_job = line.command == Command::run || line.command == Command::plan ||

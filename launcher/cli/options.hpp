@@ -56,6 +56,7 @@ enum class Command {
     clean,
     drain,
     attach,
+    top,
     policy,
     audit,
     login,
@@ -94,10 +95,12 @@ struct CommandLine {
     std::string shell;        ///< for Command::completion
     std::string html_file;    ///< report --html
     std::string job;          ///< clean --job, drain --job
-    std::string secret_file;  ///< drain, attach --secret-file
+    std::string secret_file;  ///< drain, attach, top --secret-file
     bool dry_run = false;     ///< clean --dry-run, submit --dry-run
     bool drain = false;       ///< run --drain, clean --drain
     bool take_back = false;   ///< drain --take-back
+    bool once = false;        ///< top --once
+    bool replay = false;      ///< top --replay
 };
 
 /// `arguments` without the program's own name. Pure; throws UsageError.

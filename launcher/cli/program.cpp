@@ -16,6 +16,7 @@
 #include "cli/options.hpp"
 #include "cli/site_gate.hpp"
 #include "cli/submit.hpp"
+#include "cli/top.hpp"
 #include "cli/version_text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -423,6 +424,10 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return attach_to_job(
                 {line.program.empty() ? kNewestRun : line.program.front(), line.secret_file},
                 environment);
+        case Command::top:
+            return top_of_job(
+                line, {line.program.empty() ? kNewestRun : line.program.front(), line.secret_file},
+                environment, screen);
         case Command::submit:
             return submit_job(line, environment, screen);
         case Command::plan:

@@ -84,6 +84,7 @@ auto fields(Is<NodeChecked> auto& m) {
 auto fields(Is<Ask> auto& m) { return std::tie(m.what, m.argument); }
 auto fields(Is<Answer> auto& m) { return std::tie(m.exit_code, m.text, m.hint); }
 auto fields(Is<ConsoleText> auto& m) { return std::tie(m.to, m.text); }
+auto fields(Is<FilePiece> auto& m) { return std::tie(m.bytes, m.covered, m.file_bytes, m.wrong); }
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome, m.ends_step); }
 
@@ -177,7 +178,8 @@ private:
 // The numbers are the protocol: new messages take new ones.
 using Table =
     KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>,
-              Kind<Welcome, 5>, Kind<Ask, 6>, Kind<Answer, 7>, Kind<ConsoleText, 8>,  //
+              Kind<Welcome, 5>, Kind<Ask, 6>, Kind<Answer, 7>, Kind<ConsoleText, 8>,
+              Kind<FilePiece, 9>,  //
               Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
               Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>, Kind<GoOn, 25>, Kind<AskActivity, 26>,
               Kind<WriteStacks, 27>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,

@@ -365,10 +365,12 @@ struct Heartbeat {
 
 // A person's program asks the head of a running job, instead of Join.
 
-enum class Wish : std::uint8_t { console = 1, drain = 2, take_back = 3 };
+enum class Wish : std::uint8_t { console = 1, drain = 2, take_back = 3, files = 4 };
 struct Ask {
     std::uint8_t what = 0;  ///< Wish
-    std::string argument;   ///< drain, take_back: the node's name
+    /// drain, take_back: the node's name. files: empty for which there are, else "OFFSET MOST
+    /// NAME".
+    std::string argument;
     bool operator==(const Ask&) const = default;
 };
 /// The last answer to Ask.
@@ -382,6 +384,15 @@ struct ConsoleText {
     std::uint8_t to = 0;  ///< 1 stdout, 2 stderr, 3 the status line
     std::string text;
     bool operator==(const ConsoleText&) const = default;
+};
+/// What was asked of the head's run directory: where a file goes on, or which there are, a line
+/// "BYTES NAME" each. Who has been answered may ask again.
+struct FilePiece {
+    std::string bytes;
+    std::uint64_t covered = 0;     ///< bytes of the file that these stand for
+    std::uint64_t file_bytes = 0;  ///< of it, now
+    std::string wrong;             ///< why it cannot be read; empty: it can
+    bool operator==(const FilePiece&) const = default;
 };
 
 // Any two agents of a job whose head can be followed by another one.
@@ -399,9 +410,9 @@ struct Follow {
     bool operator==(const Follow&) const = default;
 };
 
-using Message =
-    std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command, Report, Fence,
-                 FenceDone, Relay, Heartbeat, Ask, Answer, ConsoleText, Succession, Follow>;
+using Message = std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command,
+                             Report, Fence, FenceDone, Relay, Heartbeat, Ask, Answer, ConsoleText,
+                             FilePiece, Succession, Follow>;
 
 /// The frame: its length, its type, its fields. Throws Error{invalid_argument} over kFrameLimit,
 /// and for a list of more than 131,072 items.

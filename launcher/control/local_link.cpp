@@ -163,8 +163,9 @@ void LocalDoor::take(LocalLink::Socket socket) {
             const auto caller = visit->link.lock();
             if (ask == nullptr || !caller || alive.expired())
                 return;
-            visit->has_asked = true;
-            on_ask_(*ask, caller_of(caller));
+            const auto who_asks = caller_of(caller);
+            who_asks->asked_before = std::exchange(visit->has_asked, true);
+            on_ask_(*ask, who_asks);
         },
         {});
 }

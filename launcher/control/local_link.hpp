@@ -20,6 +20,7 @@ struct Caller {
     std::function<void()> close;                           ///< what was sent still goes out
     std::function<void(std::function<void()>)> when_gone;  ///< once, from the event loop
     std::string who = {};                                  ///< for people, as far as it is known
+    bool asked_before = false;                             ///< on the same connection
 };
 
 /// The control protocol's messages on a Unix socket of this machine: without TLS and heartbeats,

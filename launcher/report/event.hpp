@@ -57,7 +57,7 @@ struct StopBudgetKnown {
 };
 struct RankStarted {
     int rank = 0, local_rank = 0, pid = 0;
-    std::optional<int> gpu;
+    std::optional<int> gpu = {};
     bool stayed = false;  ///< the process is of an earlier generation
     bool spare = false;   ///< the process waited for it (restart.warm_processes)
 };
@@ -188,6 +188,12 @@ struct StragglersSeen {
     std::vector<int> ranks;          ///< the slowest first
     std::vector<std::string> lines;  ///< a sentence each, with what it lacks where that is seen
 };
+/// How much of the newest window ranks have spent in collectives, by their flight recorders: who
+/// waits least is waited for.
+struct WaitsMeasured {
+    std::vector<int> ranks;      ///< ascending; those whose recorders say too little are not there
+    std::vector<double> shares;  ///< of each, of 1
+};
 /// The job stood still for restart.hang_after, and the generation was ended for it.
 struct JobHung {
     StandstillNoticed found;          ///< who holds it up, and where the others wait
@@ -284,7 +290,7 @@ struct Event {
                  NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged, SpawnFailed,
                  PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady, WarningRaised,
                  FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobHung,
-                 StragglersSeen, JobEnded>
+                 StragglersSeen, WaitsMeasured, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -258,6 +259,12 @@ std::pair<const char*, Json> describe(const StandstillOver& e) {
 }
 std::pair<const char*, Json> describe(const StragglersSeen& e) {
     return {"stragglers", {{"ranks", e.ranks}, {"lines", e.lines}}};
+}
+std::pair<const char*, Json> describe(const WaitsMeasured& e) {
+    Json shares = Json::array();
+    for (const double share : e.shares)
+        shares.push_back(std::round(share * 1000) / 1000);
+    return {"waits", {{"ranks", e.ranks}, {"shares", std::move(shares)}}};
 }
 std::pair<const char*, Json> describe(const JobHung& e) {
     Json json = describe(e.found).second;

@@ -3,8 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <cstdio>
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace autolaunch::launcher {
 
@@ -86,6 +87,18 @@ GenerationFailed parse_failure(const JsonLine& line, int generation) {
     return failure;
 }
 
+StandstillNoticed parse_standstill(const JsonLine& line) {
+    StandstillNoticed found;
+    found.headline = known_or<std::string>(line, "what", "");
+    found.silence = duration_in(line, "silence_seconds");
+    found.usual = duration_in(line, "usual_seconds");
+    found.sure = known_or(line, "sure", false);
+    found.ranks = known_or<std::vector<int>>(line, "ranks", {});
+    found.lines = known_or<std::vector<std::string>>(line, "lines", {});
+    found.path = known_or<std::string>(line, "path", "");
+    return found;
+}
+
 std::optional<Happening> parse_what(const std::string& name, const JsonLine& line, int generation) {
     if (name == "job_started")
         return parse_job(line);
@@ -150,12 +163,28 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
         return NodeDrained{known_or<std::string>(line, "node", "")};
     if (name == "job_hung") {
         JobHung hung;
-        hung.found.headline = known_or<std::string>(line, "what", "");
-        hung.found.lines = known_or<std::vector<std::string>>(line, "lines", {});
+        hung.found = parse_standstill(line);
         hung.restart_number = known<int>(line, "restart_number");
         hung.checkpoint_step = known<std::int64_t>(line, "checkpoint_step");
         return hung;
     }
+    if (name == "standstill")
+        return parse_standstill(line);
+    if (name == "standstill_over")
+        return StandstillOver{.lasted = duration_in(line, "lasted_seconds")};
+    if (name == "stragglers")
+        return StragglersSeen{.ranks = known_or<std::vector<int>>(line, "ranks", {}),
+                              .lines = known_or<std::vector<std::string>>(line, "lines", {})};
+    if (name == "waits")
+        return WaitsMeasured{.ranks = known_or<std::vector<int>>(line, "ranks", {}),
+                             .shares = known_or<std::vector<double>>(line, "shares", {})};
+    if (name == "rank_signalled")
+        return RankSignalled{.rank = line.at("rank").get<int>(),
+                             .signal = known_or(line, "signal", 0)};
+    if (name == "head_changed")
+        return HeadChanged{.node = known_or<std::string>(line, "node", ""),
+                           .from = known_or<std::string>(line, "from", ""),
+                           .term = known_or(line, "term", 0)};
     if (name == "spawn_failed")
         return SpawnFailed{.rank = known_or(line, "rank", 0),
                            .what = known_or<std::string>(line, "what", ""),
@@ -173,27 +202,35 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
 }  // namespace
 
 std::optional<std::chrono::sys_time<std::chrono::milliseconds>> parse_event_time(
-    const std::string& text) {
-    int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, ms = 0, read = 0;
-    if (text.size() != 24 ||
-        std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour,
-                    &minute, &second, &ms, &read) != 7 ||
-        read != 24)
+    std::string_view text) {
+    constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:dd.dddZ";
+    if (text.size() != kForm.size())
         return std::nullopt;
+    for (std::size_t at = 0; at < kForm.size(); ++at)
+        if (kForm[at] == 'd' ? text[at] < '0' || text[at] > '9' : text[at] != kForm[at])
+            return std::nullopt;
+    const auto number = [&text](std::size_t at, std::size_t digits) {
+        int value = 0;
+        for (const char digit : text.substr(at, digits))
+            value = value * 10 + (digit - '0');
+        return value;
+    };
+    const int year = number(0, 4), month = number(5, 2), day = number(8, 2), hour = number(11, 2),
+              minute = number(14, 2), second = number(17, 2), ms = number(20, 3);
     const std::chrono::year_month_day date{std::chrono::year(year),
                                            std::chrono::month(static_cast<unsigned>(month)),
                                            std::chrono::day(static_cast<unsigned>(day))};
     // Of other years the system's clock, which counts nanoseconds, has no moments.
     constexpr int kFirstYear = 1970, kLastYear = 2261;
-    if (!date.ok() || year < kFirstYear || year > kLastYear || hour < 0 || hour > 23 ||
-        minute < 0 || minute > 59 || second < 0 || second > 60 || ms < 0)
+    if (!date.ok() || year < kFirstYear || year > kLastYear || hour > 23 || minute > 59 ||
+        second > 60)
         return std::nullopt;
     return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
            std::chrono::seconds(second) + std::chrono::milliseconds(ms);
 }
 
 std::optional<Event> parse_event(const nlohmann::json& line) {
-    const auto at = parse_event_time(line.at("time").get<std::string>());
+    const auto at = parse_event_time(line.at("time").get_ref<const std::string&>());
     if (!at)
         throw nlohmann::json::other_error::create(501, "no time of an event", &line);
     const int generation = line.at("generation").get<int>();

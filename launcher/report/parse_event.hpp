@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <optional>
+#include <string_view>
 
 namespace autolaunch::launcher {
 
@@ -14,6 +15,6 @@ std::optional<Event> parse_event(const nlohmann::json& line);
 
 /// "2026-01-31T12:00:00.042Z". Nothing for anything else. Pure.
 std::optional<std::chrono::sys_time<std::chrono::milliseconds>> parse_event_time(
-    const std::string& text);
+    std::string_view text);
 
 }  // namespace autolaunch::launcher

@@ -28,6 +28,14 @@ public:
     /// The same without the bar, for logs.
     std::string plain() const;
 
+    // What the line is made of; nothing where it was not reported.
+    std::optional<std::int64_t> step() const { return step_; }
+    std::optional<std::int64_t> total_steps() const { return total_steps_; }
+    std::optional<double> loss() const { return loss_; }
+    std::optional<double> tokens_per_second() const { return tokens_per_second_; }
+    std::optional<double> seconds_per_step() const { return seconds_per_step_; }
+    std::optional<std::int64_t> saved_step() const { return saved_step_; }
+
 private:
     std::string numbers() const;
 

@@ -2,6 +2,7 @@
 
 #include "base/deadline.hpp"
 #include "base/hostname.hpp"
+#include "base/text.hpp"
 #include "control/control_connection.hpp"
 #include "control/control_security.hpp"
 #include "control/local_link.hpp"
@@ -45,7 +46,9 @@ constexpr auto kShortAnswerTime = 30s;
 constexpr auto kAnswerTime = 15min;  // a save may take long, and its grace is the job's to say
 constexpr std::uint8_t kOut = 1, kErr = 2;
 
-/// One question to a head, over its Unix socket where it is on this machine, else over TLS.
+}  // namespace
+
+/// Questions to a head, over its Unix socket where it is on this machine, else over TLS.
 class Conversation {
 public:
     using OnText = std::function<void(const control::ConsoleText&)>;
@@ -77,6 +80,9 @@ public:
     }
     asio::io_context& io() { return io_; }
     bool broke_off() const { return gone_ && !answer_; }
+    bool is_gone() const { return gone_; }
+    /// The answer to Wish::files.
+    std::optional<control::FilePiece> take_piece() { return std::exchange(piece_, std::nullopt); }
 
 private:
     bool reach_locally() {
@@ -140,6 +146,9 @@ private:
         if (auto* answer = std::get_if<control::Answer>(&message)) {
             answer_ = std::move(*answer);
             io_.stop();
+        } else if (auto* piece = std::get_if<control::FilePiece>(&message)) {
+            piece_ = std::move(*piece);
+            io_.stop();
         } else if (const auto* text = std::get_if<control::ConsoleText>(&message);
                    text != nullptr && on_text_) {
             on_text_(*text);
@@ -157,8 +166,11 @@ private:
     std::function<void(const control::Message&)> send_;
     OnText on_text_;
     std::optional<control::Answer> answer_;
+    std::optional<control::FilePiece> piece_;
     bool gone_ = false;
 };
+
+namespace {
 
 void show_answer(const control::Answer& answer, const Screen& screen) {
     const std::string text = escape_for_terminal(answer.text, Colours::strip);
@@ -241,6 +253,67 @@ int take_back_node_of_job(const JobCall& call, const std::string& node,
         throw ExitError(exit_code::kUnavailable, ErrorCode::closed, "the head did not answer", "");
     show_answer(*answer, screen);
     return answer->exit_code;
+}
+
+JobFiles::JobFiles(JobCall call, EnvironmentMap environment)
+    : call_(std::move(call)), environment_(std::move(environment)) {}
+JobFiles::~JobFiles() = default;
+
+// A connection on which nobody has spoken for a while may be gone: that is no answer.
+RunFilePart JobFiles::ask(const std::string& argument) {
+    bool is_new = false;
+    while (!is_new) {
+        if (is_new = head_ == nullptr || head_->is_gone(); is_new)
+            head_ = std::make_unique<Conversation>(call_, environment_);
+        const auto answer = head_->ask({static_cast<std::uint8_t>(control::Wish::files), argument},
+                                       {}, kShortAnswerTime, nullptr);
+        if (auto piece = head_->take_piece())
+            return {.bytes = std::move(piece->bytes),
+                    .covered = piece->covered,
+                    .file_bytes = piece->file_bytes,
+                    .wrong = std::move(piece->wrong)};
+        head_.reset();
+        if (answer)
+            throw ExitError(
+                answer->exit_code == exit_code::kSuccess ? exit_code::kNoHost : answer->exit_code,
+                ErrorCode::closed, answer->text, answer->hint);
+    }
+    throw ExitError(exit_code::kNoHost, ErrorCode::closed, "the head does not answer any more",
+                    "has the job ended? Its run directory's exit.json says so");
+}
+
+std::vector<RunFile> JobFiles::list() {
+    std::vector<RunFile> files;
+    const RunFilePart part = ask({});
+    for (const std::string& line : split(part.bytes, '\n')) {
+        const std::size_t blank = line.find(' ');
+        long long bytes = 0;
+        if (blank != line.npos && parse_integer(line.substr(0, blank), bytes) && bytes >= 0 &&
+            is_run_file(line.substr(blank + 1)))
+            files.push_back({line.substr(blank + 1), static_cast<std::uint64_t>(bytes)});
+    }
+    return files;
+}
+
+RunFilePart JobFiles::read(const std::string& name, std::uint64_t offset, std::size_t most) {
+    return ask(request_for_others(name, offset, most));
+}
+
+std::string doubt_of_job(const std::string& run_dir) {
+    std::optional<HeadRecord> record;
+    try {
+        record = find_head(run_dir).record;
+        if (record->hostname != hostname())
+            return {};
+        asio::io_context io(1);
+        connect_locally(io, record->door);
+        return {};
+    } catch (const SystemError&) {
+        return record ? "no end is recorded, and no autolaunch of this job runs here: it was killed"
+                      : std::string();
+    } catch (const Error&) {
+        return {};  // another user's, or one that has no head
+    }
 }
 
 int attach_to_job(const JobCall& call, const EnvironmentMap& environment) {

@@ -28,10 +28,9 @@ constexpr int kDeepest = 16;
 constexpr int kPlanFormat = 1, kCertificateFormat = 1;
 
 // Events that are known and have no part here.
-const std::set<std::string> kPassedOver = {
-    "message",         "rank_signalled",   "flight",         "placement_drift", "gpu_placement",
-    "head_lost",       "time_limit_known", "stop_explained", "stop_budget",     "standstill",
-    "standstill_over", "stacks",           "stragglers"};
+const std::set<std::string> kPassedOver = {"message",        "flight",      "placement_drift",
+                                           "gpu_placement",  "head_lost",   "time_limit_known",
+                                           "stop_explained", "stop_budget", "stacks"};
 
 std::string shortened(std::string text) {
     if (text.size() > kLongestText)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -67,7 +68,23 @@ void StragglerWatch::wait() {
     });
 }
 
+// What share of the time each rank has waited, for whoever watches the job.
+void StragglerWatch::tell_waits(const std::vector<flight::RecordedRank>& ranks) const {
+    WaitsMeasured waits;
+    std::map<int, double> shares;
+    for (const flight::RecordedRank& rank : ranks)
+        if (const auto share = share_in_calls(rank))
+            shares[rank.rank] = *share;
+    for (const auto& [rank, share] : shares) {
+        waits.ranks.push_back(rank);
+        waits.shares.push_back(share);
+    }
+    if (!waits.ranks.empty())
+        report_(std::move(waits));
+}
+
 void StragglerWatch::look(const std::vector<flight::RecordedRank>& ranks) {
+    tell_waits(ranks);
     if (!found_.empty() || lasting_)
         return;  // the nodes are still asked of the window before
     found_ = book_.see(ranks);

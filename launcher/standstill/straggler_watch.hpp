@@ -39,6 +39,7 @@ public:
 
 private:
     void wait();
+    void tell_waits(const std::vector<flight::RecordedRank>& ranks) const;
     void look(const std::vector<flight::RecordedRank>& ranks);
     void say();
     std::string describe(const Straggler& straggler) const;

@@ -2,11 +2,16 @@
 #include "control/peer_text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "rendezvous/welcome.hpp"
+#include "report/run_files.hpp"
 #include "report/units.hpp"
 #include "supervise/job_supervisor.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -17,8 +22,10 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr auto kFiles = static_cast<std::uint8_t>(control::Wish::files);
+constexpr std::size_t kMostPieceBytes = std::size_t{48} << 10;  // with its frame below kJoinLimit
+
 std::shared_ptr<Caller> caller_of(const HeadDoor::Guest& guest) {
-    guest->set_handlers({});
     return std::make_shared<Caller>(Caller{
         .send = [guest](const control::Message& message) { guest->send(message); },
         .close = [guest] { guest->close(); },
@@ -62,7 +69,7 @@ void JobSupervisor::open_door() {
         {.on_node = [this](const control::Join& join, const HeadDoor::Guest& guest,
                            std::string& refusal) { return on_newcomer(join, guest, refusal); },
          .on_ask = [this](const control::Ask& ask,
-                          const HeadDoor::Guest& guest) { on_ask(ask, caller_of(guest)); },
+                          const HeadDoor::Guest& guest) { take_guest(ask, guest); },
          .on_warning = [this](const std::string& text) { report(WarningRaised{text}); }});
 }
 
@@ -151,6 +158,12 @@ void JobSupervisor::note_ask(const control::Ask& ask, const Caller& caller) {
         case control::Wish::take_back:
             asked.what = "take_back";
             break;
+        case control::Wish::files:
+            if (caller.asked_before)  // it looks once a second
+                return;
+            asked.what = "top";
+            asked.node.clear();
+            break;
         default:
             return;
     }
@@ -166,10 +179,56 @@ void JobSupervisor::on_ask(const control::Ask& ask, const std::shared_ptr<Caller
     if (ask.what == static_cast<std::uint8_t>(control::Wish::console) &&
         state_ != JobState::finished)
         return watchers_.add(caller, [this] { return status_line(); });
+    if (ask.what == kFiles)
+        return show_files(ask, caller);
     caller->send(control::Answer{.exit_code = exit_code::kUnavailable,
                                  .text = "the head has no answer to that",
                                  .hint = "is the job over, or another autolaunch here?"});
     caller->close();
+}
+
+// Who looks at the job asks again and again; others are heard once.
+void JobSupervisor::take_guest(const control::Ask& ask, const HeadDoor::Guest& guest) {
+    guest->set_handlers({});
+    on_ask(ask, caller_of(guest));
+    if (ask.what != kFiles)
+        return;
+    guest->set_handlers({.on_ready = {},
+                         .on_message =
+                             [this, alive = std::weak_ptr(alive_),
+                              weak = std::weak_ptr(guest)](control::Message&& message) {
+                                 const auto there = weak.lock();
+                                 const auto* next = std::get_if<control::Ask>(&message);
+                                 if (there == nullptr)
+                                     return;
+                                 if (alive.expired() || next == nullptr || next->what != kFiles)
+                                     return there->close();
+                                 const auto caller = caller_of(there);
+                                 caller->asked_before = true;
+                                 on_ask(*next, caller);
+                             },
+                         .on_end = {}});
+}
+
+void JobSupervisor::show_files(const control::Ask& ask, const std::shared_ptr<Caller>& caller) {
+    control::FilePiece piece;
+    try {
+        const RunFolder folder(plan_.run_dir);
+        if (ask.argument.empty()) {
+            for (const RunFile& file : folder.list())
+                if (piece.bytes.size() < kMostPieceBytes)
+                    piece.bytes += fmt::format("{} {}\n", file.bytes, file.name);
+        } else {
+            RunFilePart part = read_for_others(folder, ask.argument, kMostPieceBytes);
+            piece = {.bytes = std::move(part.bytes),
+                     .covered = part.covered,
+                     .file_bytes = part.file_bytes,
+                     .wrong = std::move(part.wrong)};
+        }
+    } catch (const Error& error) {
+        piece.wrong = error.what();
+    }
+    caller->send(std::move(piece));
 }
 
 void JobSupervisor::drain(const std::string& name, const std::shared_ptr<Caller>& caller) {

@@ -96,6 +96,8 @@ private:
     HeadDoor::Admission on_newcomer(const control::Join& join, const HeadDoor::Guest& guest,
                                     std::string& refusal);
     void note_ask(const control::Ask& ask, const Caller& caller);
+    void take_guest(const control::Ask& ask, const HeadDoor::Guest& guest);
+    void show_files(const control::Ask& ask, const std::shared_ptr<Caller>& caller);
     void drain(const std::string& name, const std::shared_ptr<Caller>& caller);
     void take_back(const std::string& name, const std::shared_ptr<Caller>& caller);
     std::string status_line() const;

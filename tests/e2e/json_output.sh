@@ -35,6 +35,7 @@ prints 0 version,rules lint --rules --json
 prints 0 format,ranks plan -c good.yaml --json
 prints 0 format,job_id,script,spec,notes submit -c good.yaml --dry-run --json
 prints 0 hostname,source topo --json
+prints 0 format,state,at,ranks,news,gaps top run --once --json
 "$AUTOLAUNCH" topo --json >machine.json
 prints 0 hostname,source topo --json "$AUTOLAUNCH_SOURCE_DIR/tests/data/topology/hwloc2.xml"
 timeout 60 "$AUTOLAUNCH" doctor --only memlock,shm --standalone --json >out.log 2>err.log </dev/null

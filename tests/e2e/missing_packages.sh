@@ -27,6 +27,8 @@ without OpenSSL "OpenSSL 3" libssl-dev
 without yaml-cpp yaml-cpp libyaml-cpp-dev
 PKG_CONFIG_LIBDIR=$work configure "hwloc was not found. Debian 12 has it in libhwloc-dev; scripts/install-deps.sh"
 without CLI11 CLI11 libcli11-dev
+configure "ncurses was not found. Debian 12 has it in libncurses-dev; scripts/install-deps.sh installs it." \
+    -DAUTOLAUNCH_NCURSES_INCLUDE_DIR=
 configure "doctest was not found. The tests need it; scripts/install-deps.sh --tests installs it." \
     -DCMAKE_DISABLE_FIND_PACKAGE_doctest=ON -DAUTOLAUNCH_BUILD_TESTS=ON
 # Headers that are looked for one by one, in a cache that says that they are not there.

@@ -116,6 +116,7 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"ask", Ask{2, "gpu11"}},
         {"answer", Answer{69, "it is the head's node", "hint"}},
         {"console_text", ConsoleText{2, "a line"}},
+        {"file_piece", FilePiece{"a line\n", 812, 4096, "why"}},
     };
 }
 

@@ -148,6 +148,7 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(hung)["ranks"] == std::vector{2});
     CHECK_FALSE(parsed(hung).contains("restart_number"));
     CHECK(parsed(StragglersSeen{{3}, {"rank 3 is busy"}})["ranks"] == std::vector{3});
+    CHECK(parsed(WaitsMeasured{{0, 3}, {0.5, 0.03125}})["shares"] == std::vector{0.5, 0.031});
     CHECK(parsed(HeadLost{"node1", "w"})["node"] == "node1");
     CHECK(parsed(SpawnFailed{1, "what", "hint"})["hint"] == "hint");
     CHECK(parsed(WarningRaised{"w"})["event"] == "warning");
