@@ -86,8 +86,6 @@ void each(Sample& s, Visit&& visit) {
     visit("sm_hz", s.sm_hertz);
     visit("mem_hz", s.memory_hertz);
     visit("nvlink", s.nvlink_bytes);
-    visit("pcie_sent", s.pcie_sent_bytes);
-    visit("pcie_received", s.pcie_received_bytes);
     visit("ecc", s.ecc_errors);
     visit("slowed_by", s.slowed_by);
 }
@@ -109,7 +107,7 @@ void each(Sample& s, Visit&& visit) {
     visit("link", s.link_bytes);
     visit("received", s.received_bytes);
     visit("sent", s.sent_bytes);
-    visit("wait", s.wait_ratio);
+    visit("waits", s.waits);
     visit("errors", s.errors);
     visit("link_downs", s.link_downs);
 }
@@ -153,6 +151,23 @@ void each(Sample& s, Visit&& visit) {
     visit("gpus", s.gpus);
 }
 
+template <Of<JobSample> Sample, class Visit>
+void each(Sample& s, Visit&& visit) {
+    visit("nodes", s.nodes);
+    visit("heard", s.nodes_heard);
+    visit("gpus", s.gpus);
+    visit("cpu_busy", s.cpu_busy_ratio);
+    visit("gpu_busy", s.gpu_busy_ratio);
+    visit("gpu_busy_least", s.gpu_busy_least_ratio);
+    visit("gpu_celsius", s.gpu_hottest_celsius);
+    visit("gpu_watts", s.gpu_watts);
+    visit("gpu_mem_used", s.gpu_memory_used_bytes);
+    visit("gpu_mem_total", s.gpu_memory_total_bytes);
+    visit("net", s.network_bytes);
+    visit("ib", s.infiniband_bytes);
+    visit("odd", s.odd);
+}
+
 template <Of<NodeSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("t", s.time_ms);
@@ -171,6 +186,7 @@ void each(Sample& s, Visit&& visit) {
     visit("ib", s.infiniband);
     visit("disks", s.disks);
     visit("fs", s.file_systems);
+    visit("job", s.job);
     visit("troubles", s.troubles);
 }
 
