@@ -184,7 +184,8 @@ void StepDurations::add(int rank, double seconds, std::int64_t time_ms) {
         std::lower_bound(std::begin(kBounds), std::end(kBounds), seconds) - std::begin(kBounds));
     ++counts[bucket];
     newest[bucket] = {rank, seconds, time_ms};
-    sum_seconds += seconds;
+    constexpr double kMicro = 1e6;
+    sum_us += static_cast<std::uint64_t>(std::max(seconds, 0.0) * kMicro);
 }
 
 NodeSample make_sample(const NodeReading* before, const NodeReading& now, const AgentFacts& facts) {

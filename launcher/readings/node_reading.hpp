@@ -1,7 +1,9 @@
 #pragma once
 #include "readings/sample.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -95,9 +97,9 @@ struct StepDurations {
         std::int64_t time_ms = 0;  ///< 0: there is none
         bool operator==(const Newest&) const = default;
     };
-    std::uint64_t counts[kBuckets] = {};
-    Newest newest[kBuckets] = {};
-    double sum_seconds = 0;
+    std::vector<std::uint64_t> counts = std::vector<std::uint64_t>(kBuckets);
+    std::vector<Newest> newest = std::vector<Newest>(kBuckets);
+    std::uint64_t sum_us = 0;
     void add(int rank, double seconds, std::int64_t time_ms);
     bool operator==(const StepDurations&) const = default;
 };
@@ -106,7 +108,8 @@ struct JobFacts {
     int nodes = 0, world_size = 0;
     std::string state = {};                              ///< "running"
     std::map<std::string, std::uint64_t> restarts = {};  ///< by cause
-    std::map<std::string, double> unit_seconds = {};     ///< the ledger's, by kind
+    std::string unit = {};                               ///< the ledger's: "gpu", "rank"
+    std::map<std::string, std::int64_t> unit_ms = {};    ///< the ledger's, by kind
     std::optional<JobSample> measured = {};
     bool operator==(const JobFacts&) const = default;
 };

@@ -5,12 +5,12 @@
 
 /// Each key of a line and the member that it stands for, once for writer and reader. `visit` is
 /// called with both; the sample may be const.
-namespace autolaunch::launcher::sample_fields {
+namespace autolaunch::launcher {
 
 template <class Sample, class Part>
-concept Of = std::is_same_v<std::remove_const_t<Sample>, Part>;
+concept FieldsOf = std::is_same_v<std::remove_const_t<Sample>, Part>;
 
-template <Of<CpuSample> Sample, class Visit>
+template <FieldsOf<CpuSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("busy", s.busy_ratio);
     visit("user", s.user_ratio);
@@ -21,7 +21,7 @@ void each(Sample& s, Visit&& visit) {
     visit("cpus", s.cpus);
 }
 
-template <Of<MemorySample> Sample, class Visit>
+template <FieldsOf<MemorySample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("total", s.total_bytes);
     visit("available", s.available_bytes);
@@ -30,7 +30,7 @@ void each(Sample& s, Visit&& visit) {
     visit("swap_used", s.swap_used_bytes);
 }
 
-template <Of<PressureSample> Sample, class Visit>
+template <FieldsOf<PressureSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("cpu_some", s.cpu_some_ratio);
     visit("memory_some", s.memory_some_ratio);
@@ -39,7 +39,7 @@ void each(Sample& s, Visit&& visit) {
     visit("io_full", s.io_full_ratio);
 }
 
-template <Of<CgroupSample> Sample, class Visit>
+template <FieldsOf<CgroupSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("cpu", s.cpu_cores);
     visit("throttled", s.throttled_ratio);
@@ -48,7 +48,7 @@ void each(Sample& s, Visit&& visit) {
     visit("oom_kills", s.oom_kills);
 }
 
-template <Of<CheckpointSample> Sample, class Visit>
+template <FieldsOf<CheckpointSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("step", s.step);
     visit("age_s", s.age_seconds);
@@ -56,7 +56,7 @@ void each(Sample& s, Visit&& visit) {
     visit("save_s", s.save_seconds);
 }
 
-template <Of<RankSample> Sample, class Visit>
+template <FieldsOf<RankSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("rank", s.rank);
     visit("pid", s.pid);
@@ -72,7 +72,7 @@ void each(Sample& s, Visit&& visit) {
     visit("tok_per_s", s.tokens_per_second);
 }
 
-template <Of<GpuSample> Sample, class Visit>
+template <FieldsOf<GpuSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("bdf", s.bdf);
     visit("busy", s.busy_ratio);
@@ -90,7 +90,7 @@ void each(Sample& s, Visit&& visit) {
     visit("slowed_by", s.slowed_by);
 }
 
-template <Of<NetworkSample> Sample, class Visit>
+template <FieldsOf<NetworkSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("dev", s.device);
     visit("received", s.received_bytes);
@@ -99,7 +99,7 @@ void each(Sample& s, Visit&& visit) {
     visit("errors", s.errors);
 }
 
-template <Of<InfinibandSample> Sample, class Visit>
+template <FieldsOf<InfinibandSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("dev", s.device);
     visit("port", s.port);
@@ -112,7 +112,7 @@ void each(Sample& s, Visit&& visit) {
     visit("link_downs", s.link_downs);
 }
 
-template <Of<DiskSample> Sample, class Visit>
+template <FieldsOf<DiskSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("dev", s.device);
     visit("read", s.read_bytes);
@@ -120,7 +120,7 @@ void each(Sample& s, Visit&& visit) {
     visit("busy", s.busy_ratio);
 }
 
-template <Of<FileSystemSample> Sample, class Visit>
+template <FieldsOf<FileSystemSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("path", s.path);
     visit("type", s.type);
@@ -131,14 +131,14 @@ void each(Sample& s, Visit&& visit) {
     visit("silent_s", s.silent_seconds);
 }
 
-template <Of<SampleHeader::Gpu> Sample, class Visit>
+template <FieldsOf<SampleHeader::Gpu> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("bdf", s.bdf);
     visit("uuid", s.uuid);
     visit("model", s.model);
 }
 
-template <Of<SampleHeader> Sample, class Visit>
+template <FieldsOf<SampleHeader> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("format", s.format);
     visit("node", s.node);
@@ -151,7 +151,7 @@ void each(Sample& s, Visit&& visit) {
     visit("gpus", s.gpus);
 }
 
-template <Of<JobSample> Sample, class Visit>
+template <FieldsOf<JobSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("nodes", s.nodes);
     visit("heard", s.nodes_heard);
@@ -168,7 +168,7 @@ void each(Sample& s, Visit&& visit) {
     visit("odd", s.odd);
 }
 
-template <Of<NodeSample> Sample, class Visit>
+template <FieldsOf<NodeSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("t", s.time_ms);
     visit("up", s.boot_ms);
@@ -190,4 +190,4 @@ void each(Sample& s, Visit&& visit) {
     visit("troubles", s.troubles);
 }
 
-}  // namespace autolaunch::launcher::sample_fields
+}  // namespace autolaunch::launcher
