@@ -35,6 +35,7 @@
 #include "run/run_doctor.hpp"
 #include "run_report/report.hpp"
 #include "run_report/run_reader.hpp"
+#include "sampler/sampler.hpp"
 #include "secrets/secrets.hpp"
 #include "site/site_file.hpp"
 #include "site/site_text.hpp"
@@ -440,6 +441,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const Environment& environment) {
+    if (arguments == std::vector<std::string>{kSamplerArgument})
+        run_sampler();
     const Screen screen(environment);
     try {
         require_file_limit(kFewestFiles, kNeededFiles);

@@ -50,6 +50,38 @@ void require_image_digest(const ContainerSpec& container, const SiteSettings& si
             "--format {{.Digest}} IMAGE`, or sha256sum of a file)"));
 }
 
+bool asks(const SiteSetting* setting) {
+    return setting != nullptr && boolean_from(setting->value.text).value_or(false);
+}
+
+// A job may measure more often than the administrator wants, and not less often or not at all.
+void require_measures(MonitoringSpec& monitoring, const SiteSettings& site,
+                      std::vector<SpecError>& errors) {
+    const SiteSetting* const nodes = site.find("system_monitoring.enabled");
+    const SiteSetting* const jobs = site.find("job_monitoring.resource_usage_tracking");
+    const SiteSetting* const asked = asks(nodes) ? nodes : jobs;
+    if (!asks(asked))
+        return;
+    if (!monitoring.resource_tracking.value_or(true)) {
+        SpecError error;
+        error.key = "monitoring.resource_tracking";
+        error.file = *asked->value.at.file;
+        error.line = asked->value.at.line;
+        error.message = "false is not what " + std::string(asked->rule->path) +
+                        " asks for: true; leave the key out of the spec";
+        errors.push_back(std::move(error));
+        return;
+    }
+    monitoring.resource_tracking = true;
+    const SiteSetting* const interval = site.find("system_monitoring.metrics_collection_interval");
+    long long whole = 0;
+    if (interval == nullptr || !parse_integer(interval->value.text, whole) || whole <= 0)
+        return;
+    const auto seconds = static_cast<double>(whole);
+    if (monitoring.interval_seconds.value_or(seconds + 1) > seconds)
+        monitoring.interval_seconds = seconds;
+}
+
 }  // namespace
 
 StartGate gate_of(const JobSite& site, const JobSpec& spec, std::shared_ptr<SiteRecord> record,
@@ -89,6 +121,7 @@ void settle_with_site(JobSpec& spec, const Value& checkpoint_section, const JobS
     settle_readers(spec.checkpoint, checkpoint_section, errors);
     require_readers(spec.checkpoint, checkpoint_section, site.settings(), errors);
     require_image_digest(spec.container, site.settings(), errors);
+    require_measures(spec.monitoring, site.settings(), errors);
     const SiteSetting* method = site.settings().find("authentication.method");
     spec.uses_kerberos = method != nullptr && is_kerberos(method->value.text);
 }

@@ -41,6 +41,17 @@ auto fields(flight::Is<RankActivity> auto& m) {
     return std::tie(m.rank, m.pid, m.doing, m.cpu_percent, m.what);
 }
 
+auto fields(flight::Is<NodeMeasures::Gpu> auto& m) {
+    return std::tie(m.busy, m.celsius, m.milliwatts, m.memory_used_mib, m.memory_total_mib,
+                    m.slowed);
+}
+
+auto fields(flight::Is<NodeMeasures> auto& m) {
+    return std::tie(m.span_ms, m.cpu_busy, m.memory_free, m.throttled, m.io_stalled,
+                    m.network_bytes, m.infiniband_bytes, m.silent_file_systems, m.troubles,
+                    m.sampler_restarts, m.gpus);
+}
+
 }  // namespace autolaunch::launcher
 
 namespace autolaunch::launcher::control {
@@ -81,6 +92,7 @@ auto fields(Is<LinkTried> auto& m) {
 auto fields(Is<NodeChecked> auto& m) {
     return std::tie(m.generation, m.request, m.failures, m.unreached, m.links);
 }
+auto fields(Is<NodeMeasured> auto& m) { return std::tie(m.measures); }
 auto fields(Is<Ask> auto& m) { return std::tie(m.what, m.argument); }
 auto fields(Is<Answer> auto& m) { return std::tie(m.exit_code, m.text, m.hint); }
 auto fields(Is<ConsoleText> auto& m) { return std::tie(m.to, m.text); }
@@ -189,7 +201,8 @@ using Table =
               Kind<StepsAgain, 47>, Kind<ActivityRead, 43>, Kind<StacksWritten, 42>,  //
               Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>,                  //
               Kind<LeaveGeneration, 60>, Kind<NodeAdded, 61>, Kind<CheckNode, 62>, Kind<Ready, 51>,
-              Kind<NodeChecked, 52>, Kind<Heartbeat, 63>, Kind<Succession, 64>, Kind<Follow, 65>>;
+              Kind<NodeChecked, 52>, Kind<NodeMeasured, 58>, Kind<Heartbeat, 63>,
+              Kind<Succession, 64>, Kind<Follow, 65>>;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message

@@ -3,6 +3,7 @@
 #include "exit_codes/rank_exited.hpp"
 #include "flight/flight_summary.hpp"
 #include "progress/rank_activity.hpp"
+#include "readings/node_measures.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -19,7 +20,7 @@
 /// first head is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 13;
+inline constexpr std::uint16_t kProtocolVersion = 14;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -315,10 +316,15 @@ struct NodeChecked {
     std::vector<LinkTried> links = {};
     bool operator==(const NodeChecked&) const = default;
 };
+/// What a node has measured of itself, every monitoring.interval_seconds.
+struct NodeMeasured {
+    NodeMeasures measures;
+    bool operator==(const NodeMeasured&) const = default;
+};
 using Report =
     std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning,
                  FlightAsked, FlightRead, InputSpent, Overslept, Here, StepsOverdue, StepsAgain,
-                 ActivityRead, StacksWritten, Ready, NodeChecked>;
+                 ActivityRead, StacksWritten, Ready, NodeChecked, NodeMeasured>;
 
 // Any node, any time.
 

@@ -176,6 +176,8 @@ std::vector<pid_t> Generation::own_processes() const {
         pids.push_back(mpi_->helper());
     if (gpu_events_ && gpu_events_->pid() > 0)
         pids.push_back(gpu_events_->pid());
+    if (node_.sampler != nullptr && node_.sampler->pid() > 0)
+        pids.push_back(node_.sampler->pid());
     if (gpu_gauges_ && gpu_gauges_->pid() > 0)
         pids.push_back(gpu_gauges_->pid());
     if (node_.python != nullptr && node_.python->pid() > 0)

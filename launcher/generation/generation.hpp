@@ -26,6 +26,7 @@
 #include "rank_services/coordinator.hpp"
 #include "remains/job_remains.hpp"
 #include "report/event.hpp"
+#include "sampler/node_sampler.hpp"
 #include "spawn/agent_pulse.hpp"
 #include "stopping/stop_facts.hpp"
 #include "tasks/stand_ins.hpp"
@@ -73,6 +74,7 @@ struct NodeContext {
     WarmProcesses* warm = nullptr;    ///< that may take a rank's place; null: there are none
     HandOver* packages = nullptr;     ///< what that one imports; null: it is read where it is
     JobSecrets* secrets = nullptr;    ///< of the ranks; null: there are none
+    NodeSampler* sampler = nullptr;   ///< measures this node; null: nobody does
     /// Makes `plan` and `roster` anew, for so many ranks by node rank, and nodes in that order of
     /// ranks; between generations. Throws Error.
     std::function<void(const std::vector<int>& ranks_per_node, const std::vector<int>& order)>

@@ -325,8 +325,6 @@ constexpr UnusedSetting kUnused[] = {
      [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes && !s.model_size.parameters; }},
     {"monitoring.slurm_integration",
      [](const JobSpec& s) { return s.monitoring.slurm_integration; }},
-    {"monitoring.resource_tracking",
-     [](const JobSpec& s) { return s.monitoring.resource_tracking; }},
 };
 
 // So that nobody relies on them unknowingly. What the trainer reads (distributed, checkpoint) and
@@ -337,6 +335,27 @@ std::vector<std::string> unused_settings(const JobSpec& spec) {
         if (setting.given(spec))
             keys.emplace_back(setting.key);
     return keys;
+}
+
+// What the spec asks of measurements in vain.
+std::vector<std::string> monitoring_warnings(const MonitoringSpec& monitoring) {
+    constexpr double kFewestSeconds = 1;
+    std::vector<std::string> warnings;
+    const bool is_off = !monitoring.resource_tracking.value_or(true);
+    if (is_off && (!monitoring.textfile_directory.empty() || !monitoring.metrics_listen.empty()))
+        warnings.emplace_back(
+            "monitoring.resource_tracking is false: there is nothing for "
+            "monitoring.textfile_directory and monitoring.metrics_listen to tell");
+    if (monitoring.metrics_listen.empty() &&
+        (monitoring.metrics_port || !monitoring.metrics_targets_directory.empty()))
+        warnings.emplace_back(
+            "monitoring.metrics_port and monitoring.metrics_targets_directory have no effect "
+            "without monitoring.metrics_listen: control");
+    if (!is_off && monitoring.interval_seconds.value_or(kFewestSeconds) < kFewestSeconds)
+        warnings.emplace_back(
+            "monitoring.interval_seconds is below 1: nodes are measured once a "
+            "second, which is the most");
+    return warnings;
 }
 
 // One that is in the environment, too, would reach every rank, and be another value.
@@ -380,8 +399,11 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     plan.scheduler = allocation.source;
     plan.restart_count = allocation.restart_count;
     plan.warnings.insert(plan.warnings.end(), allocation.notes.begin(), allocation.notes.end());
-    if (allocation.source == "slurm")
-        plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
+    if (allocation.source == "slurm") {
+        const std::size_t dot = std::min(allocation.job_id.find('.'), allocation.job_id.size());
+        plan.slurm_job_id = allocation.job_id.substr(0, dot);
+        plan.slurm_step_id = allocation.job_id.substr(std::min(dot + 1, allocation.job_id.size()));
+    }
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
     plan.allowed_cpu_count = static_cast<int>(topology.allowed_cpus.size());
@@ -443,6 +465,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     for (RankPlan& rank : plan.ranks)
         rank.environment = planned_environment(plan, rank, environment);
     note_inherited_secrets(plan, environment);
+    for (std::string& warning : monitoring_warnings(spec.monitoring))
+        plan.warnings.push_back(std::move(warning));
     for (std::string& warning : exposed_arguments(plan))
         plan.warnings.push_back(std::move(warning));
     for (std::string& warning : overridden_contract(spec.trainer.env))

@@ -85,12 +85,13 @@ struct LaunchPlan {
         kill_wait;  ///< between the scheduler's SIGTERM and its SIGKILL, where that is known
     /// slurm_config's, where the environment does not tell the job's own (Slurm before 23.02).
     std::optional<std::chrono::seconds> uncompared_time_limit;
-    std::string scheduler;     ///< Allocation::source
-    int restart_count = 0;     ///< how often the scheduler requeued the job
-    std::string slurm_job_id;  ///< of whose end Slurm can be asked; empty outside Slurm
-    MpiChoice mpi;             ///< decided after make_plan(): it takes a look at the program's file
-    OutputChoice output;       ///< so is this
-    PreloadChoice preload;     ///< and this
+    std::string scheduler;      ///< Allocation::source
+    int restart_count = 0;      ///< how often the scheduler requeued the job
+    std::string slurm_job_id;   ///< of whose end Slurm can be asked; empty outside Slurm
+    std::string slurm_step_id;  ///< the step of it, where there is one
+    MpiChoice mpi;          ///< decided after make_plan(): it takes a look at the program's file
+    OutputChoice output;    ///< so is this
+    PreloadChoice preload;  ///< and this
     ContainerChoice container;  ///< and this
 };
 

@@ -61,8 +61,7 @@ struct GpuSample {
     std::optional<std::uint64_t> memory_used_bytes = {}, memory_total_bytes = {};
     std::optional<double> celsius = {}, memory_celsius = {}, watts = {}, watts_limit = {};
     std::optional<double> sm_hertz = {}, memory_hertz = {};
-    /// Per second: over NVLink (both ways), and over PCIe.
-    std::optional<double> nvlink_bytes = {}, pcie_sent_bytes = {}, pcie_received_bytes = {};
+    std::optional<double> nvlink_bytes = {};       ///< per second, both ways
     std::optional<std::uint64_t> ecc_errors = {};  ///< uncorrected, since the driver was loaded
     std::vector<std::string> slowed_by = {};       ///< "thermal", "power", …
     bool operator==(const GpuSample&) const = default;
@@ -79,7 +78,7 @@ struct InfinibandSample {
     std::optional<std::string> state = {};  ///< "ACTIVE"
     std::optional<double> link_bytes = {};  ///< per second, what the link could carry
     std::optional<double> received_bytes = {}, sent_bytes = {};
-    std::optional<double> wait_ratio = {};  ///< of the time that it had data and no credit to send
+    std::optional<double> waits = {};  ///< per second: ticks in which it had data and no credit
     std::optional<double> errors = {};
     std::optional<std::uint64_t> link_downs = {};  ///< since the driver was loaded
     bool operator==(const InfinibandSample&) const = default;
@@ -104,6 +103,18 @@ struct CheckpointSample {
     bool operator==(const CheckpointSample&) const = default;
 };
 
+/// The whole job, in the samples of its head alone: of the nodes that it has heard lately.
+struct JobSample {
+    int nodes = 0, nodes_heard = 0, gpus = 0;
+    std::optional<double> cpu_busy_ratio = {};  ///< mean
+    std::optional<double> gpu_busy_ratio = {}, gpu_busy_least_ratio = {};
+    std::optional<double> gpu_hottest_celsius = {}, gpu_watts = {};
+    std::optional<std::uint64_t> gpu_memory_used_bytes = {}, gpu_memory_total_bytes = {};
+    std::optional<double> network_bytes = {}, infiniband_bytes = {};  ///< per second, sent
+    std::vector<std::string> odd = {};  ///< nodes that are unlike the others: a sentence each
+    bool operator==(const JobSample&) const = default;
+};
+
 struct NodeSample {
     std::int64_t time_ms = 0;            ///< since 1970, by the node's clock, which may be set
     std::int64_t boot_ms = 0;            ///< since the node was started: never goes back
@@ -122,6 +133,7 @@ struct NodeSample {
     std::vector<InfinibandSample> infiniband = {};
     std::vector<DiskSample> disks = {};
     std::vector<FileSystemSample> file_systems = {};
+    std::optional<JobSample> job = {};
     std::vector<std::string> troubles = {};  ///< what could not be read, and why: a sentence each
     bool operator==(const NodeSample&) const = default;
 };

@@ -5,12 +5,12 @@
 
 /// Each key of a line and the member that it stands for, once for writer and reader. `visit` is
 /// called with both; the sample may be const.
-namespace autolaunch::launcher::sample_fields {
+namespace autolaunch::launcher {
 
 template <class Sample, class Part>
-concept Of = std::is_same_v<std::remove_const_t<Sample>, Part>;
+concept FieldsOf = std::is_same_v<std::remove_const_t<Sample>, Part>;
 
-template <Of<CpuSample> Sample, class Visit>
+template <FieldsOf<CpuSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("busy", s.busy_ratio);
     visit("user", s.user_ratio);
@@ -21,7 +21,7 @@ void each(Sample& s, Visit&& visit) {
     visit("cpus", s.cpus);
 }
 
-template <Of<MemorySample> Sample, class Visit>
+template <FieldsOf<MemorySample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("total", s.total_bytes);
     visit("available", s.available_bytes);
@@ -30,7 +30,7 @@ void each(Sample& s, Visit&& visit) {
     visit("swap_used", s.swap_used_bytes);
 }
 
-template <Of<PressureSample> Sample, class Visit>
+template <FieldsOf<PressureSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("cpu_some", s.cpu_some_ratio);
     visit("memory_some", s.memory_some_ratio);
@@ -39,7 +39,7 @@ void each(Sample& s, Visit&& visit) {
     visit("io_full", s.io_full_ratio);
 }
 
-template <Of<CgroupSample> Sample, class Visit>
+template <FieldsOf<CgroupSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("cpu", s.cpu_cores);
     visit("throttled", s.throttled_ratio);
@@ -48,7 +48,7 @@ void each(Sample& s, Visit&& visit) {
     visit("oom_kills", s.oom_kills);
 }
 
-template <Of<CheckpointSample> Sample, class Visit>
+template <FieldsOf<CheckpointSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("step", s.step);
     visit("age_s", s.age_seconds);
@@ -56,7 +56,7 @@ void each(Sample& s, Visit&& visit) {
     visit("save_s", s.save_seconds);
 }
 
-template <Of<RankSample> Sample, class Visit>
+template <FieldsOf<RankSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("rank", s.rank);
     visit("pid", s.pid);
@@ -72,7 +72,7 @@ void each(Sample& s, Visit&& visit) {
     visit("tok_per_s", s.tokens_per_second);
 }
 
-template <Of<GpuSample> Sample, class Visit>
+template <FieldsOf<GpuSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("bdf", s.bdf);
     visit("busy", s.busy_ratio);
@@ -86,13 +86,11 @@ void each(Sample& s, Visit&& visit) {
     visit("sm_hz", s.sm_hertz);
     visit("mem_hz", s.memory_hertz);
     visit("nvlink", s.nvlink_bytes);
-    visit("pcie_sent", s.pcie_sent_bytes);
-    visit("pcie_received", s.pcie_received_bytes);
     visit("ecc", s.ecc_errors);
     visit("slowed_by", s.slowed_by);
 }
 
-template <Of<NetworkSample> Sample, class Visit>
+template <FieldsOf<NetworkSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("dev", s.device);
     visit("received", s.received_bytes);
@@ -101,7 +99,7 @@ void each(Sample& s, Visit&& visit) {
     visit("errors", s.errors);
 }
 
-template <Of<InfinibandSample> Sample, class Visit>
+template <FieldsOf<InfinibandSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("dev", s.device);
     visit("port", s.port);
@@ -109,12 +107,12 @@ void each(Sample& s, Visit&& visit) {
     visit("link", s.link_bytes);
     visit("received", s.received_bytes);
     visit("sent", s.sent_bytes);
-    visit("wait", s.wait_ratio);
+    visit("waits", s.waits);
     visit("errors", s.errors);
     visit("link_downs", s.link_downs);
 }
 
-template <Of<DiskSample> Sample, class Visit>
+template <FieldsOf<DiskSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("dev", s.device);
     visit("read", s.read_bytes);
@@ -122,7 +120,7 @@ void each(Sample& s, Visit&& visit) {
     visit("busy", s.busy_ratio);
 }
 
-template <Of<FileSystemSample> Sample, class Visit>
+template <FieldsOf<FileSystemSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("path", s.path);
     visit("type", s.type);
@@ -133,14 +131,14 @@ void each(Sample& s, Visit&& visit) {
     visit("silent_s", s.silent_seconds);
 }
 
-template <Of<SampleHeader::Gpu> Sample, class Visit>
+template <FieldsOf<SampleHeader::Gpu> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("bdf", s.bdf);
     visit("uuid", s.uuid);
     visit("model", s.model);
 }
 
-template <Of<SampleHeader> Sample, class Visit>
+template <FieldsOf<SampleHeader> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("format", s.format);
     visit("node", s.node);
@@ -153,7 +151,24 @@ void each(Sample& s, Visit&& visit) {
     visit("gpus", s.gpus);
 }
 
-template <Of<NodeSample> Sample, class Visit>
+template <FieldsOf<JobSample> Sample, class Visit>
+void each(Sample& s, Visit&& visit) {
+    visit("nodes", s.nodes);
+    visit("heard", s.nodes_heard);
+    visit("gpus", s.gpus);
+    visit("cpu_busy", s.cpu_busy_ratio);
+    visit("gpu_busy", s.gpu_busy_ratio);
+    visit("gpu_busy_least", s.gpu_busy_least_ratio);
+    visit("gpu_celsius", s.gpu_hottest_celsius);
+    visit("gpu_watts", s.gpu_watts);
+    visit("gpu_mem_used", s.gpu_memory_used_bytes);
+    visit("gpu_mem_total", s.gpu_memory_total_bytes);
+    visit("net", s.network_bytes);
+    visit("ib", s.infiniband_bytes);
+    visit("odd", s.odd);
+}
+
+template <FieldsOf<NodeSample> Sample, class Visit>
 void each(Sample& s, Visit&& visit) {
     visit("t", s.time_ms);
     visit("up", s.boot_ms);
@@ -171,7 +186,8 @@ void each(Sample& s, Visit&& visit) {
     visit("ib", s.infiniband);
     visit("disks", s.disks);
     visit("fs", s.file_systems);
+    visit("job", s.job);
     visit("troubles", s.troubles);
 }
 
-}  // namespace autolaunch::launcher::sample_fields
+}  // namespace autolaunch::launcher

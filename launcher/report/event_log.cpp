@@ -2,6 +2,7 @@
 
 #include "base/file_io.hpp"
 #include "base/owned_folder.hpp"
+#include "base/text.hpp"
 #include "secrets/secrets.hpp"
 
 #include <autolaunch/error.hpp>
@@ -321,12 +322,39 @@ std::pair<const char*, Json> describe(const JobEnded& e) {
              {"ran_seconds", seconds(e.ran)}}};
 }
 
+// As torchelastic's event "torchelastic.worker.status.<STATE>" has them, in its order.
+Json torchelastic_fields(const RankExited& end, const Event& event, const WorkerContext& workers) {
+    const auto role = workers.roles.find(end.rank);
+    const bool is_well = end.exit_code == 0;
+    Json json = {{"run_id", workers.run_id},
+                 {"global_rank", end.rank},
+                 {"group_rank", workers.group_rank},
+                 {"worker_id", std::to_string(end.pid)},
+                 {"role", role == workers.roles.end() ? "default" : role->second},
+                 {"hostname", workers.hostname},
+                 {"state", is_well ? "SUCCEEDED" : "FAILED"},
+                 {"total_run_time", std::chrono::duration_cast<std::chrono::seconds>(
+                                        std::chrono::steady_clock::now() - workers.began)
+                                        .count()},
+                 {"rdzv_backend", "autolaunch"}};
+    if (!is_well)
+        json["raw_error"] = end.signal ? "killed by " + signal_name(*end.signal)
+                                       : "exit code " + std::to_string(end.exit_code.value_or(0));
+    json["agent_restarts"] = event.generation;
+    json["duration_ms"] = end.ran.count();
+    return json;
+}
+
 }  // namespace
 
-std::string to_json_line(const Event& event, std::span<const std::string> secrets) {
+std::string to_json_line(const Event& event, std::span<const std::string> secrets,
+                         const WorkerContext* workers) {
     return std::visit(
-        [&event, secrets](const auto& what) {
+        [&event, secrets, workers](const auto& what) {
             auto [name, fields] = describe(what);
+            if constexpr (std::is_same_v<std::decay_t<decltype(what)>, RankExited>)
+                if (workers != nullptr)
+                    fields.update(torchelastic_fields(what, event, *workers));
             mask_texts(fields, secrets);
             const std::string rest = fields.dump(-1, ' ', false, Json::error_handler_t::replace);
             return fmt::format("{{\"time\":\"{}\",\"generation\":{},\"event\":\"{}\"{}{}",
@@ -382,7 +410,7 @@ EventLog::Outcome EventLog::append(const Event& event) {
             return lose_one(), Outcome::lost;
     }
     lost_in_a_row_ = 0;
-    if (write_line(to_json_line(event, secrets_)))
+    if (write_line(to_json_line(event, secrets_, workers_ ? &*workers_ : nullptr)))
         return gap ? Outcome::recorded_again : Outcome::recorded;
     lose_one();
     return gap ? Outcome::lost : Outcome::lost_first;

@@ -2,8 +2,11 @@
 #include "base/unique_fd.hpp"
 #include "report/event.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,10 +14,20 @@
 
 namespace autolaunch::launcher {
 
+/// What torchelastic's events have of a worker besides its end.
+struct WorkerContext {
+    std::string run_id, hostname;
+    int group_rank = 0;
+    std::map<int, std::string> roles = {};  ///< by rank; else "default"
+    std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+};
+
 /// The event as one line of JSON without its newline; docs/events.md describes it. Pure. Bytes that
 /// are not UTF-8 become U+FFFD; a field that is not known is left out.
-/// `secrets` are what it may not hold, besides what looks like one.
-std::string to_json_line(const Event& event, std::span<const std::string> secrets = {});
+/// `secrets` are what it may not hold, besides what looks like one. With `workers` the end of a
+/// rank has torchelastic's keys, too.
+std::string to_json_line(const Event& event, std::span<const std::string> secrets = {},
+                         const WorkerContext* workers = nullptr);
 
 /// events.jsonl: one event a line, each with one write(2) at the end of the file, so that a reader
 /// sees whole lines even while the job runs and after the launcher was killed. docs/events.md
@@ -38,6 +51,8 @@ public:
     /// Error.
     explicit EventLog(const std::filesystem::path& path, std::vector<std::string> secrets = {});
 
+    /// Ends of ranks get torchelastic's keys.
+    void set_workers(WorkerContext workers) { workers_ = std::move(workers); }
     /// Those that it may not hold from now on.
     void set_secrets(std::vector<std::string> secrets) { secrets_ = std::move(secrets); }
     Outcome append(const Event& event);
@@ -55,6 +70,7 @@ private:
     std::filesystem::path path_;
     UniqueFd fd_;
     std::vector<std::string> secrets_;
+    std::optional<WorkerContext> workers_;
     std::size_t lost_ = 0, lost_in_a_row_ = 0;
     std::string why_lost_;
 };

@@ -35,14 +35,20 @@ bool is_no_rank_s_doing(Cause cause) {
 Reporter::Reporter(ReporterOptions options, Console& console)
     : options_(std::move(options)), of_environment_(options_.secrets), console_(console) {
     if (!options_.events_path.empty())
-        log_.emplace(options_.events_path, options_.secrets);
+        open_log(options_.events_path);
+}
+
+void Reporter::open_log(const std::filesystem::path& events) {
+    log_.emplace(events, options_.secrets);
+    if (!options_.workers.run_id.empty())
+        log_->set_workers(options_.workers);
 }
 
 // What an earlier head has told is its own: a line that it had begun is ended, and ours follow.
 void Reporter::become_head(JobStarted job, const std::filesystem::path& events, int generation) {
     options_.only_records = false;
     job_ = std::move(job);
-    log_.emplace(events, options_.secrets);
+    open_log(events);
     log_->end_torn_line();
     read_earlier_attempts({std::chrono::system_clock::now(), generation, job_});
 }
@@ -54,7 +60,7 @@ void Reporter::become_member(const std::filesystem::path& events) {
     stop_notice_.reset();
     countdown_.reset();
     console_.set_status({});
-    log_.emplace(events, options_.secrets);
+    open_log(events);
 }
 
 void Reporter::hide_secrets(std::vector<std::string> values) {

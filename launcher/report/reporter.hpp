@@ -20,6 +20,7 @@ struct ReporterOptions {
     bool quiet = false;    ///< no banner and no closing line; failures and warnings stay
     bool progress = true;  ///< the bar, or plain lines without a terminal
     std::vector<std::string> secrets = {};  ///< not to be recorded
+    WorkerContext workers = {};             ///< the ranks of this node
     bool only_records = false;  ///< on all nodes but the head, which shows what concerns the job
 };
 
@@ -57,6 +58,8 @@ public:
     void set_gate(std::function<bool()> may_record) { may_record_ = std::move(may_record); }
     /// Gets every event that is recorded, after it was.
     void set_tap(std::function<void(const Event&)> tap) { tap_ = std::move(tap); }
+    /// Where the job's time has gone up to the newest event.
+    Ledger ledger() const { return book_.ledger(); }
     /// Refreshes what is shown; call it with Console::pump().
     void tick(Clock::time_point now = Clock::now());
     /// At the end, when all has been written: says, unless it was said, that output of ranks was
@@ -77,6 +80,7 @@ private:
 
     void take(const Event& event);
     void record(const Event& event);
+    void open_log(const std::filesystem::path& events);
     void say_of_record(const std::string& text);
     void say_of_output();
     void keep_ledger(const Event& event);

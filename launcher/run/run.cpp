@@ -65,11 +65,16 @@ namespace {
 
 ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run_dir,
                                  const std::string& version) {
+    WorkerContext workers{
+        .run_id = plan.run_id, .hostname = plan.hostname, .group_rank = plan.group_rank};
+    for (const RankPlan& rank : plan.ranks)
+        workers.roles.emplace(rank.rank, rank.role);
     return {.version = version,
             .events_path = run_dir.events_path(),
             .quiet = plan.spec.logging.quiet,
             .progress = plan.spec.logging.progress,
             .secrets = plan.spec.secrets,
+            .workers = std::move(workers),
             .only_records = plan.node_rank > 0};
 }
 

@@ -282,6 +282,33 @@ Findings check_logs(const SiteSetting& setting) {
                  : "output and events of each rank are in the run directory"}};
 }
 
+// Of what people write there, what each node measures, by how it begins.
+bool is_measured(std::string_view word) {
+    for (const char* known : {"cpu", "mem", "gpu", "disk", "storage", "io", "file", "net",
+                              "infiniband", "temp", "power", "load", "pressure"})
+        if (word.starts_with(known))
+            return true;
+    return false;
+}
+
+Findings check_measured(const SiteSetting& setting) {
+    const std::string path(setting.rule->path);
+    if (path.ends_with("metrics_to_collect")) {
+        std::vector<std::string> unknown;
+        for (const Value& word : setting.value.items)
+            if (!is_measured(word.text))
+                unknown.push_back(word.text);
+        if (!unknown.empty())
+            return {{kByUs, kDoesNotHold, "nothing is measured for " + join(unknown, ", ")}};
+    } else if (path.ends_with("enabled") || path.ends_with("tracking")) {
+        if (!is_true(setting.value))
+            return {{kByUs, kHolds, "a job is measured where its spec asks for it"}};
+    }
+    return {{kByUs, kHolds,
+             "each node measures itself while a job runs: samples in its run directory, and what "
+             "Prometheus reads where the spec says so (docs/metrics.md)"}};
+}
+
 Findings check_vault(const SiteSetting& setting) {
     const std::string& text = setting.value.text;
     if (setting.rule->path == "vault.address" && !is_safe_vault_address(text))
@@ -337,6 +364,8 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
             return check_folder(value, facts);
         case SiteCheck::logs_kept:
             return check_logs(setting);
+        case SiteCheck::measured:
+            return check_measured(setting);
         case SiteCheck::vault:
             return check_vault(setting);
     }

@@ -11,8 +11,6 @@ constexpr std::string_view kNoLevels =
     "the audit trail has no levels: audit.events_to_log chooses what is recorded";
 constexpr std::string_view kNoAlerts =
     "this version sends no alerts; --mail-type of sbatch, or Alertmanager";
-constexpr std::string_view kNoMetrics =
-    "this version exports no metrics; node_exporter and dcgm-exporter do";
 constexpr std::string_view kNoDashboards = "this version makes no dashboards";
 constexpr std::string_view kNoCleanup =
     "this version deletes nothing that is old; systemd-tmpfiles does, by a line of tmpfiles.d";
@@ -73,12 +71,12 @@ constexpr std::array kKeys = {
                 kNoCleanup},
     SiteKeyRule{"storage_management.retention_days", SiteForm::whole_number, Tighter::smaller,
                 SiteCheck::none, kNoCleanup},
-    SiteKeyRule{"system_monitoring.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::none,
-                kNoMetrics},
+    SiteKeyRule{"system_monitoring.enabled", SiteForm::boolean, Tighter::if_true,
+                SiteCheck::measured, ""},
     SiteKeyRule{"system_monitoring.metrics_collection_interval", SiteForm::whole_number,
-                Tighter::smaller, SiteCheck::none, kNoMetrics},
+                Tighter::smaller, SiteCheck::measured, ""},
     SiteKeyRule{"system_monitoring.metrics_to_collect", SiteForm::texts, Tighter::more,
-                SiteCheck::none, kNoMetrics},
+                SiteCheck::measured, ""},
     SiteKeyRule{"job_monitoring.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::logs_kept,
                 ""},
     SiteKeyRule{"job_monitoring.log_collection", SiteForm::boolean, Tighter::if_true,
@@ -86,7 +84,7 @@ constexpr std::array kKeys = {
     SiteKeyRule{"job_monitoring.performance_tracking", SiteForm::boolean, Tighter::if_true,
                 SiteCheck::logs_kept, ""},
     SiteKeyRule{"job_monitoring.resource_usage_tracking", SiteForm::boolean, Tighter::if_true,
-                SiteCheck::none, kNoMetrics},
+                SiteCheck::measured, ""},
     SiteKeyRule{"alerting.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::none,
                 kNoAlerts},
     SiteKeyRule{"alerting.channels", SiteForm::mappings, Tighter::more, SiteCheck::none, kNoAlerts},

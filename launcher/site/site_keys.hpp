@@ -54,6 +54,7 @@ enum class SiteCheck {
     shared_folder,
     scratch_folder,
     logs_kept,
+    measured,
     vault
 };
 

@@ -165,8 +165,12 @@ struct CheckpointSpec {
 struct MonitoringSpec {
     std::string log_path;  ///< parent of the run directory; empty: ./runs
     bool slurm_integration = false;
-    bool resource_tracking = false;
+    std::optional<bool> resource_tracking;  ///< nothing: of jobs that run for a moment
     std::optional<double> interval_seconds;
+    std::string textfile_directory;         ///< node_exporter's; empty: none
+    std::string metrics_listen;             ///< "control", or an address; empty: nobody is served
+    std::optional<int> metrics_port;        ///< 0: one that is free
+    std::string metrics_targets_directory;  ///< for Prometheus' file_sd; empty: none
 };
 
 /// What follows from how a generation ended.

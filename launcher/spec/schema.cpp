@@ -322,7 +322,8 @@ Section slurm_section() {
 Section kubernetes_section() {
     return {
         "kubernetes",
-        "The pods that `autolaunch submit --to` writes (docs/guides/kubernetes.md). A job that runs "
+        "The pods that `autolaunch submit --to` writes (docs/guides/kubernetes.md). A job that "
+        "runs "
         "does not read it.",
         false,
         false,
@@ -527,10 +528,32 @@ Section monitoring_section() {
           "The folder of the run directories."},
          {"slurm_integration", Form::boolean, FIELD(monitoring.slurm_integration), "false",
           "Whether Slurm is asked about the job. Read, without effect in this version."},
-         {"resource_tracking", Form::boolean, FIELD(monitoring.resource_tracking), "false",
-          "Whether GPU and host use is recorded. Read, without effect in this version."},
-         {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "60",
-          "Seconds between two looks at where the ranks run; the first comes after 5 s at most."},
+         {"resource_tracking", Form::boolean, FIELD(monitoring.resource_tracking), "",
+          "Whether each node measures itself while ranks run: GPUs, CPUs, memory, networks, disks "
+          "and file systems, and what ranks report, into samples/NODE.jsonl of the run directory "
+          "(docs/samples.md). Without it: of jobs that run for longer than 5 s. true: from the "
+          "first moment; false: not at all, nor what the keys below ask for."},
+         {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "",
+          "Seconds between two looks at where the ranks run (without it 60; the first comes after "
+          "5 s at most), and between two measurements (without it 10; never less than 1)."},
+         {"textfile_directory", Form::text, FIELD(monitoring.textfile_directory), "",
+          "The folder of node_exporter's textfile collector, on each node's own disk: what was "
+          "measured is there as autolaunch_JOB_STEP.prom while the job runs (docs/metrics.md)."},
+         {"metrics_listen", Form::text, FIELD(monitoring.metrics_listen), "",
+          "Where each node answers Prometheus' GET /metrics: control, its address towards the "
+          "other nodes, or an address such as 127.0.0.1. Without it: nowhere. Everybody who can "
+          "connect may read it."},
+         {"metrics_port",
+          Form::whole_number,
+          FIELD(monitoring.metrics_port),
+          "9842",
+          "With metrics_listen: the port; 0 takes one that is free.",
+          {},
+          0,
+          65535},
+         {"metrics_targets_directory", Form::text, FIELD(monitoring.metrics_targets_directory), "",
+          "With metrics_listen: a folder that Prometheus reads lists of targets from "
+          "(file_sd_configs); each node writes its own while the job runs."},
          of_site("system_monitoring"),
          of_site("job_monitoring"),
          of_site("alerting"),

@@ -35,6 +35,10 @@ public:
     void start();
     /// When it has left.
     void leave();
+    /// While this agent is head.
+    std::optional<JobFacts> job_facts() const {
+        return head_ ? std::optional(head_->facts()) : std::nullopt;
+    }
 
 private:
     void open_quorum();

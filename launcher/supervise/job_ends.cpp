@@ -57,8 +57,8 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
         .ran = tally_ ? elapsed_since(tally_->begun()) : std::chrono::milliseconds(0),
         .input_spent = input_spent_,
         // Not after another loss, in the same end, that leaves too few.
-        .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty() &&
-                        lost_node_.empty(),
+        .enough_nodes =
+            record.cause == Cause::node_lost && !missed_node_.empty() && lost_node_.empty(),
         .others_suffice = members_.can_do_without(record.node)};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))
@@ -160,6 +160,8 @@ void JobSupervisor::report_end() {
     GenerationEnded ended{.record = ended_by_};
     if (ended_by_) {
         ended.next = launcher::name_of(next_->action);
+        if (next_->action == RestartAction::restart)
+            ++restarts_by_cause_[std::string(launcher::name_of(ended_by_->cause))];
         if (next_->action != RestartAction::restart)
             ended.exit_code = decide_exit(&*ended_by_, next_->action).code;
         // Where there is somebody who would.

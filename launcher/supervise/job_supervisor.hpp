@@ -3,10 +3,12 @@
 #include "plan/launch_plan.hpp"
 #include "quorum/quorum.hpp"
 #include "rank_services/coordinator.hpp"
+#include "readings/node_reading.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
 #include "restart_policy/link_verdict.hpp"
 #include "restart_policy/membership.hpp"
+#include "sampler/job_measures.hpp"
 #include "standstill/standstill_inquiry.hpp"
 #include "standstill/straggler_watch.hpp"
 #include "stopping/stop_facts.hpp"
@@ -69,6 +71,8 @@ public:
     void set_input_taken(std::function<bool()> taken) { input_taken_ = std::move(taken); }
     /// Somebody who has proved that he may wants to see the console, or a node out of the job.
     void on_ask(const control::Ask& ask, const std::shared_ptr<Caller>& caller);
+    /// What the job is and does, for who measures it.
+    JobFacts facts() const;
     /// After the job: until every node has left.
     void leave();
     int node_that_ends_step() const;
@@ -143,6 +147,7 @@ private:
     void on(int node, control::StepsAgain&& again);
     void on(int node, control::ActivityRead&& read);
     void on(int node, control::StacksWritten&& written);
+    void on(int node, control::NodeMeasured&& measured);
     void act_on_failure();
     void on_node_lost(int node, const std::string& why);
     void lose(int node, JobEvent event, const std::string& why);
@@ -230,6 +235,8 @@ private:
     bool awaits_others_ = false;  ///< a rank has failed: whether others do by themselves, is seen
     bool input_spent_ = false;    ///< what came in on stdin is not there for another one
     NodeWarnings warnings_;
+    JobMeasures measures_;
+    std::map<std::string, std::uint64_t> restarts_by_cause_;
     // Of a job whose head can be followed by another one:
     std::vector<std::string> doors_;  ///< by node
     std::vector<int> order_;          ///< of the nodes that take part, by their seats

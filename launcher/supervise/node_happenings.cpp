@@ -226,6 +226,8 @@ void NodeSupervisor::refresh_output() {
 void NodeSupervisor::report(Happening happening) {
     note_for_stop(happening);
     standstill_.note(happening);
+    if (node_.sampler != nullptr)
+        node_.sampler->note(happening, start_.generation);
     if (auto* warning = std::get_if<WarningRaised>(&happening)) {
         if (node_.secrets != nullptr)  // a spare's last words, perhaps
             hide_values(warning->text, node_.secrets->masks());

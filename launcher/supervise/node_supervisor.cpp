@@ -5,6 +5,7 @@
 #include "exit_codes/exit_codes.hpp"
 #include "restart_policy/hang_limit.hpp"
 #include "restart_policy/node_limits.hpp"
+#include "sampler/plan_sampler.hpp"
 #include "spawn/process_tree.hpp"
 #include "stopping/stop_signals.hpp"
 #include "supervise/node_reports.hpp"
@@ -326,6 +327,8 @@ void NodeSupervisor::tell_running() {
 }
 
 std::unique_ptr<Generation> NodeSupervisor::make_generation() {
+    if (node_.sampler != nullptr)  // of another plan, perhaps
+        node_.sampler->set_gpus(watched_gpus(plan_), gpu_of_rank(plan_));
     return std::make_unique<Generation>(
         node_, start_,
         Generation::Callbacks{
@@ -453,6 +456,8 @@ std::vector<pid_t> NodeSupervisor::known_children() const {
         pids.push_back(node_.packages->pid());
     if (node_.secrets != nullptr && node_.secrets->asking() > 0)
         pids.push_back(node_.secrets->asking());
+    if (node_.sampler != nullptr && node_.sampler->pid() > 0)
+        pids.push_back(node_.sampler->pid());
     if (node_.warm != nullptr)
         for (const pid_t spare : node_.warm->pids())
             pids.push_back(spare);

@@ -1,6 +1,7 @@
 #include "supervise/supervise.hpp"
 
 #include "restart_policy/node_limits.hpp"
+#include "sampler/plan_sampler.hpp"
 #include "supervise/headship.hpp"
 
 #include <algorithm>
@@ -50,6 +51,21 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                        inherited.environment);
     const bool keeps_warm = job.plan.spec.restart.warm_processes && may_start_anew(job.plan.spec);
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
+    const auto node_rank = static_cast<std::size_t>(job.plan.node_rank);
+    NodeSampler sampler(io,
+                        sampler_settings(job.plan,
+                                         node_rank < job.joined.roster.nodes.size()
+                                             ? job.joined.roster.nodes[node_rank].name
+                                             : std::string(),
+                                         job.joined.summary.local_address),
+                        {.warn =
+                             [&job](const std::string& text) {
+                                 job.joined.member->report(control::NodeWarning{text});
+                             },
+                         .measured =
+                             [&job](const NodeMeasures& measures) {
+                                 job.joined.member->report(control::NodeMeasured{measures});
+                             }});
     const NodeContext context{io,
                               job.plan,
                               job.coordinator,
@@ -67,6 +83,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               keeps_warm ? &warm : nullptr,
                               job.plan.spec.trainer.preload_from == "node" ? &packages : nullptr,
                               job.plan.spec.given_secrets.empty() ? nullptr : &secrets,
+                              &sampler,
                               job.replan,
                               job.add_node,
                               job.check,
@@ -80,13 +97,16 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               },
                           .warn = [&node](const std::string& text) { node.warn(text); }});
     Headship headship(io, job, node, stop_facts, input);
+    sampler.set_job([&headship] { return headship.job_facts(); });
     headship.start();
     const int exit_code = node.run(inherited);
+    sampler.end();
     headship.leave();
     hear_no_more_signals();
     if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
-        job.traces->processes += python.made() + warm.made() + packages.started();
+        job.traces->processes +=
+            python.made() + warm.made() + packages.started() + sampler.started();
     }
     return exit_code;
 }

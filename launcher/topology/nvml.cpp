@@ -145,6 +145,13 @@ public:
         return gauges;
     }
 
+    std::vector<NvmlReading> readings(const std::vector<std::string>& bdfs) override {
+        std::vector<NvmlReading> readings;
+        for (const Followed& gpu : find(bdfs))
+            readings.push_back(read(gpu));
+        return readings;
+    }
+
     std::string follow_events(const std::vector<std::string>& bdfs, std::chrono::milliseconds pause,
                               const std::function<bool(const NvmlEvent&)>& on_event) override {
         std::vector<Followed> gpus = find(bdfs);
@@ -198,6 +205,61 @@ private:
                 found.push_back({handle, to_bdf(pci)});
         }
         return found;
+    }
+
+    NvmlReading read(const Followed& gpu) const {
+        NvmlReading reading{.bdf = gpu.bdf,
+                            .uuid = text_of("nvmlDeviceGetUUID", gpu.handle),
+                            .name = text_of("nvmlDeviceGetName", gpu.handle)};
+        Utilization busy = {};
+        const Return told = library_->call({"nvmlDeviceGetUtilizationRates"}, gpu.handle, &busy);
+        if (told == kGpuIsLost) {
+            reading.trouble = library_->error_text(told);
+            return reading;
+        }
+        if (told == kSuccess) {  // not while MIG is enabled
+            reading.busy_percent = static_cast<int>(busy.gpu);
+            reading.memory_busy_percent = static_cast<int>(busy.memory);
+        }
+        Memory memory = {};
+        if (library_->call({"nvmlDeviceGetMemoryInfo"}, gpu.handle, &memory) == kSuccess) {
+            reading.memory_used_bytes = memory.used;
+            reading.memory_total_bytes = memory.total;
+        }
+        reading.celsius = number_of("nvmlDeviceGetTemperature", gpu.handle, kGpuSensor);
+        reading.memory_celsius = memory_temperature(gpu.handle);
+        reading.milliwatts = number_of("nvmlDeviceGetPowerUsage", gpu.handle);
+        reading.milliwatts_limit = number_of("nvmlDeviceGetEnforcedPowerLimit", gpu.handle);
+        reading.sm_megahertz = number_of("nvmlDeviceGetClockInfo", gpu.handle, kSmClock);
+        reading.memory_megahertz = number_of("nvmlDeviceGetClockInfo", gpu.handle, kMemoryClock);
+        reading.millijoules = large_of({"nvmlDeviceGetTotalEnergyConsumption"}, gpu.handle);
+        reading.clock_event_reasons = large_of(
+            {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
+            gpu.handle);
+        unsigned long long errors = 0;
+        if (library_->call({"nvmlDeviceGetTotalEccErrors"}, gpu.handle, kUncorrected,
+                           kSinceDriverLoad, &errors) == kSuccess)
+            reading.uncorrected_ecc_errors = errors;
+        reading.nvlink_bytes = nvlink_bytes(gpu.handle);
+        return reading;
+    }
+
+    std::optional<std::uint64_t> large_of(std::initializer_list<const char*> names,
+                                          Device handle) const {
+        unsigned long long number = 0;
+        return library_->call(names, handle, &number) == kSuccess
+                   ? std::optional<std::uint64_t>(number)
+                   : std::nullopt;
+    }
+
+    std::optional<int> memory_temperature(Device handle) const {
+        FieldValue field = {};
+        field.field = kFieldMemoryTemperature;
+        const int count = 1;
+        if (library_->call({"nvmlDeviceGetFieldValues"}, handle, count, &field) != kSuccess ||
+            field.result != kSuccess)
+            return std::nullopt;
+        return static_cast<int>(to_number(field));
     }
 
     std::optional<std::uint64_t> nvlink_bytes(Device handle) const {
@@ -376,9 +438,10 @@ private:
         read_fabric(handle, device);
     }
 
-    std::optional<int> number_of(const char* function, Device handle) const {
+    template <class... Which>
+    std::optional<int> number_of(const char* function, Device handle, Which... which) const {
         unsigned number = 0;
-        if (library_->call({function}, handle, &number) != kSuccess)
+        if (library_->call({function}, handle, which..., &number) != kSuccess)
             return std::nullopt;
         return static_cast<int>(number);
     }

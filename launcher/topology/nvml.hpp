@@ -79,6 +79,21 @@ struct NvmlGauge {
     bool operator==(const NvmlGauge&) const = default;
 };
 
+/// What one GPU does and needs at a moment. A fact that this driver or this GPU does not tell is
+/// nothing.
+struct NvmlReading {
+    std::string bdf, uuid, name;
+    std::optional<int> busy_percent = {}, memory_busy_percent = {};
+    std::optional<std::uint64_t> memory_used_bytes = {}, memory_total_bytes = {};
+    std::optional<int> celsius = {}, memory_celsius = {};
+    std::optional<std::uint64_t> milliwatts = {}, milliwatts_limit = {};
+    std::optional<std::uint64_t> millijoules = {};  ///< since the driver was loaded
+    std::optional<int> sm_megahertz = {}, memory_megahertz = {};
+    std::optional<std::uint64_t> uncorrected_ecc_errors = {}, nvlink_bytes = {};  ///< the same
+    std::optional<std::uint64_t> clock_event_reasons = {};  ///< NVML's bit mask
+    std::string trouble = {};                               ///< why nothing is told: it is lost
+};
+
 /// NVIDIA's management library, loaded with dlopen when it is asked for; it makes no CUDA context.
 /// Loading takes tens of milliseconds, or seconds without the persistence daemon: never in the way
 /// of a launch that does not need it.
@@ -104,6 +119,8 @@ public:
     virtual std::vector<NvmlDevice> devices(const Wanted& wanted) = 0;
     /// Of the GPUs at these addresses that the driver knows.
     virtual std::vector<NvmlGauge> gauges(const std::vector<std::string>& bdfs) = 0;
+    /// The same; those that the driver does not know are left out.
+    virtual std::vector<NvmlReading> readings(const std::vector<std::string>& bdfs) = 0;
     /// Tells what happens to the GPUs at these addresses from now on, until `on_event` returns
     /// false. `pause`: how often it is looked for what the driver has no events for. Returns why it
     /// cannot be told; empty: `on_event` ended it.

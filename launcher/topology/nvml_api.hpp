@@ -26,6 +26,12 @@ struct Memory {
 };
 static_assert(sizeof(Memory) == 24);
 
+/// nvmlUtilization_t: percent of the driver's last sample, up to a second
+struct Utilization {
+    unsigned gpu, memory;
+};
+static_assert(sizeof(Utilization) == 8);
+
 /// nvmlProcessInfo_v1_t
 struct ProcessV1 {
     unsigned pid;
@@ -90,6 +96,9 @@ constexpr unsigned kFieldReceiveErrors = 208, kFieldRecoveryEvents = 215;
 constexpr unsigned kFieldDataSent = 138, kFieldDataReceived = 139, kFieldBytesSent = 202,
                    kFieldBytesReceived = 204;
 constexpr unsigned kAllLinks = ~0u;
+constexpr unsigned kFieldMemoryTemperature = 82;
+constexpr int kGpuSensor = 0;                  // nvmlTemperatureSensors_t
+constexpr int kSmClock = 1, kMemoryClock = 2;  // nvmlClockType_t
 
 using EventSet = struct EventSetHandle*;
 

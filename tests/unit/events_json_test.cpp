@@ -166,3 +166,36 @@ TEST_CASE("text of ranks cannot break a line") {
     CHECK(parsed(MessageReported{0, "a\nb\"\x1b[2J"})["text"] == "a\nb\"\x1b[2J");
     CHECK(parsed(MessageReported{0, "latin1 \xfc"})["text"] == "latin1 \xef\xbf\xbd");
 }
+
+TEST_CASE("the end of a rank has torchelastic's keys where it is known whose it is") {
+    RankExited end;
+    end.rank = 5;
+    end.pid = 812;
+    end.signal = 9;
+    Event event{{}, 2, end};
+    const auto plain = nlohmann::json::parse(to_json_line(event));
+    CHECK_FALSE(plain.contains("global_rank"));
+    const WorkerContext workers{
+        .run_id = "4711", .hostname = "n1", .group_rank = 1, .roles = {{5, "trainer"}}};
+    auto line = nlohmann::json::parse(to_json_line(event, {}, &workers));
+    CHECK(line["run_id"] == "4711");
+    CHECK(line["global_rank"] == 5);
+    CHECK(line["group_rank"] == 1);
+    CHECK(line["worker_id"] == "812");
+    CHECK(line["role"] == "trainer");
+    CHECK(line["hostname"] == "n1");
+    CHECK(line["state"] == "FAILED");
+    CHECK(line["raw_error"] == "killed by SIGKILL");
+    CHECK(line["agent_restarts"] == 2);
+    CHECK(line["rdzv_backend"] == "autolaunch");
+    CHECK(line["total_run_time"].is_number_integer());
+    CHECK(line["duration_ms"] == 0);
+    end = {};
+    end.rank = 6;
+    end.exit_code = 0;
+    event.what = end;
+    line = nlohmann::json::parse(to_json_line(event, {}, &workers));
+    CHECK(line["state"] == "SUCCEEDED");
+    CHECK(line["role"] == "default");
+    CHECK_FALSE(line.contains("raw_error"));
+}

@@ -690,10 +690,29 @@ TEST_CASE("JSON survives names that are not UTF-8") {
 TEST_CASE("settings that nothing acts on yet are named") {
     JobSpec spec = trainer();
     spec.resources.memory_per_gpu_bytes = 80'000'000'000;
-    spec.monitoring.resource_tracking = true;
+    spec.monitoring.slurm_integration = true;
     CHECK(plan_of(spec).warnings ==
           Lines{"no effect in this version: resource_management.memory_per_gpu, "
-                "monitoring.resource_tracking"});
+                "monitoring.slurm_integration"});
+}
+
+TEST_CASE("measurements that are asked for in vain are said") {
+    JobSpec spec = trainer();
+    CHECK(plan_of(spec).warnings.empty());
+    spec.monitoring.resource_tracking = true;
+    spec.monitoring.metrics_listen = "control";
+    CHECK(plan_of(spec).warnings.empty());
+    spec.monitoring.resource_tracking = false;
+    REQUIRE(plan_of(spec).warnings.size() == 1);
+    CHECK(plan_of(spec).warnings[0].find("resource_tracking is false") != std::string::npos);
+    spec.monitoring = {};
+    spec.monitoring.metrics_port = 9842;
+    REQUIRE(plan_of(spec).warnings.size() == 1);
+    CHECK(plan_of(spec).warnings[0].find("without monitoring.metrics_listen") != std::string::npos);
+    spec.monitoring = {};
+    spec.monitoring.interval_seconds = 0.25;
+    REQUIRE(plan_of(spec).warnings.size() == 1);
+    CHECK(plan_of(spec).warnings[0].find("interval_seconds is below 1") != std::string::npos);
 }
 
 TEST_CASE("ranks that are named for stdin, a debugger or a wrapper must be there") {
