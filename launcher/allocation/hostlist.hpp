@@ -7,8 +7,8 @@
 
 namespace autolaunch::launcher {
 
-inline constexpr std::size_t kMaxHosts = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxHostName = 255;   ///< bytes; what DNS allows
+inline constexpr std::size_t kMaxHosts = std::size_t{1} << 16;  ///< as many as Slurm can have
+inline constexpr std::size_t kMaxHostName = 255;                ///< bytes; what DNS allows
 inline constexpr std::size_t kMaxHostDigits = 18;  ///< of a number that counts; fits long long
 inline constexpr std::size_t kMaxHostlistBytes = std::size_t{64} << 20;
 

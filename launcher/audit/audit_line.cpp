@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 
 #include <cstdio>
 #include <ctime>
@@ -57,7 +58,7 @@ std::optional<AuditLine> parse_audit_line(std::string_view text) {
         for (const char* number : {"v", "seq", "uid", "pid"})  // 1e300 fits in none of them
             if (!json.at(number).is_number_unsigned())
                 return std::nullopt;
-        if (json.at("v").get<int>() != kVersion)
+        if (whole_number<int>(json.at("v")) != kVersion)
             return std::nullopt;
         AuditLine line;
         json.at("prev").get_to(line.prev);

@@ -3,6 +3,7 @@
 #include "base/deadline.hpp"
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 #include "checkpoint/s3/s3_client.hpp"
 
 #include <autolaunch/error.hpp>
@@ -45,7 +46,8 @@ std::optional<AuditHead> head_of(const std::string& text) {
     const Json json =
         nests_at_most(text, kObjectDeepest) ? Json::parse(text, nullptr, false) : Json();
     try {
-        return AuditHead{json.at("chain").get<std::string>(), json.at("seq").get<std::uint64_t>(),
+        return AuditHead{json.at("chain").get<std::string>(),
+                         whole_number<std::uint64_t>(json.at("seq")),
                          json.at("sha256").get<std::string>()};
     } catch (const Json::exception&) {
         return std::nullopt;

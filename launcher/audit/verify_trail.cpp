@@ -1,6 +1,7 @@
 #include "audit/verify_trail.hpp"
 
 #include "base/unique_fd.hpp"
+#include "base/whole_number.hpp"
 #include "site/audit_kinds.hpp"
 
 #include <autolaunch/error.hpp>
@@ -28,7 +29,7 @@ std::optional<std::uint64_t> number_in(const nlohmann::ordered_json& detail, con
     const auto found = detail.find(key);
     return found == detail.end() || !found->is_number_unsigned()
                ? std::nullopt
-               : std::optional(found->get<std::uint64_t>());
+               : std::optional(whole_number<std::uint64_t>(*found));
 }
 
 /// The lines of a file one after the other, without their newlines; the last may have none.

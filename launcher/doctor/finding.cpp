@@ -1,6 +1,7 @@
 #include "doctor/finding.hpp"
 
 #include "base/json_nesting.hpp"
+#include "base/whole_number.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -71,7 +72,7 @@ NodeReport decode_report(std::string_view text) {
         report.node = whole.at("node").get<std::string>();
         report.facts = whole.at("facts").get<Facts>();
         for (const json& f : whole.at("findings")) {
-            const int severity = f.at(1).get<int>();
+            const int severity = whole_number<int>(f.at(1));
             if (severity < 0 || severity >= static_cast<int>(kSeverityNames.size()))
                 throw Error(ErrorCode::corrupt,
                             "a doctor's report has severity " + std::to_string(severity));

@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
+#include "base/whole_number.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -143,7 +144,7 @@ void HandOver::hear_mover(const std::string& line) {
 void HandOver::hear_node(int node, std::string_view text) {
     const Json said = parse(text);
     if (said.contains("port") && member_.node_rank() == kHead)
-        arrive(node, {said["host"].get<std::string>(), said["port"].get<std::uint16_t>()});
+        arrive(node, {said["host"].get<std::string>(), whole_number<std::uint16_t>(said["port"])});
     else if (said.contains("above") && node == kHead)
         take_place(text);
     else if (said.contains("no") && node == kHead && state_ == State::waiting)
@@ -193,14 +194,14 @@ void HandOver::take_result(std::string_view text) {
             result_.in_pieces.size() == 1 ? "is" : "are", why_whole_));
         result_.in_pieces.clear();
     }
-    result_.found_bytes = done.at("found_bytes").get<std::int64_t>();
-    result_.come_bytes = done.at("come_bytes").get<std::int64_t>();
-    result_.left_bytes = done.at("left_bytes").get<std::int64_t>();
+    result_.found_bytes = whole_number<std::int64_t>(done.at("found_bytes"));
+    result_.come_bytes = whole_number<std::int64_t>(done.at("come_bytes"));
+    result_.left_bytes = whole_number<std::int64_t>(done.at("left_bytes"));
     std::string why;
     int files = 0;
     for (const auto& [reason, count] : done.at("why_left").items()) {
         why += (why.empty() ? "" : "; ") + reason;
-        files += count.get<int>();
+        files += whole_number<int>(count);
     }
     if (files > 0)
         notes_.push_back(fmt::format(

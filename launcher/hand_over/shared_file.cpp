@@ -32,23 +32,12 @@ std::size_t unit_of(const SharedFile& file) {
     return file.is_in_pieces() ? kPieceBytes : kChunkBytes;
 }
 
-// The library's own conversion takes any number, and one that does not fit as undefined.
-template <class Integer>
-Integer whole(const nlohmann::json& number) {
-    const bool fits =
-        number.is_number_unsigned()
-            ? std::in_range<Integer>(number.get<std::uint64_t>())
-            : number.is_number_integer() && std::in_range<Integer>(number.get<std::int64_t>());
-    if (!fits)
-        throw Error(ErrorCode::corrupt, "a list of files has a number that is none");
-    return number.get<Integer>();
-}
-
 std::vector<PieceRun> parse_pieces(const nlohmann::json& json, std::size_t chunks) {
     std::vector<PieceRun> pieces;
     std::size_t end = 0;
     for (const auto& run : json) {
-        pieces.push_back({whole<std::uint32_t>(run.at(0)), whole<std::uint32_t>(run.at(1))});
+        pieces.push_back(
+            {whole_number<std::uint32_t>(run.at(0)), whole_number<std::uint32_t>(run.at(1))});
         const std::size_t first = pieces.back().first, count = pieces.back().count;
         if (first < end || count == 0 || first + count > chunks)
             throw Error(ErrorCode::corrupt, "a list of files names pieces that are none");
@@ -184,8 +173,9 @@ std::vector<SharedFile> parse_manifest(const std::string& text) {
         throw Error(ErrorCode::corrupt, "a list of files that is none");
     try {
         for (const auto& file : nlohmann::json::parse(text)) {
-            files.push_back({file.at(0).get<std::string>(), whole<std::int64_t>(file.at(1)),
-                             whole<std::int64_t>(file.at(2)), whole<unsigned>(file.at(3)) & 0777});
+            files.push_back({file.at(0).get<std::string>(), whole_number<std::int64_t>(file.at(1)),
+                             whole_number<std::int64_t>(file.at(2)),
+                             whole_number<unsigned>(file.at(3)) & 0777});
             SharedFile& last = files.back();
             if (!last.path.starts_with('/') || last.bytes <= 0 || last.bytes > kLargestFile)
                 throw Error(ErrorCode::corrupt, "a list of files names one that is none");

@@ -1,6 +1,7 @@
 #include "hang_evidence/torch_recorder.hpp"
 
 #include "base/json_nesting.hpp"
+#include "base/whole_number.hpp"
 #include "hang_evidence/pickle.hpp"
 
 #include <autolaunch/error.hpp>
@@ -37,7 +38,7 @@ std::int64_t number_of(const json& object, const char* key) {
     if (found == object.end())
         return -1;
     if (found->is_number_integer())
-        return found->get<std::int64_t>();
+        return whole_number<std::int64_t>(*found);
     try {
         return found->is_string() ? std::stoll(found->get<std::string>()) : -1;
     } catch (const std::exception&) {

@@ -1,3 +1,4 @@
+#include "base/whole_number.hpp"
 #include "ledger/ledger.hpp"
 
 #include "base/json_nesting.hpp"
@@ -22,7 +23,7 @@ Json unit_times(const Ledger& ledger) {
 }
 
 std::int64_t time_in(const Json& json, const char* key) {
-    const auto ms = json.at(key).get<std::int64_t>();
+    const auto ms = whole_number<std::int64_t>(json.at(key));
     return ms >= 0 && ms < kMostMs ? ms : throw Json::out_of_range::create(401, key, &json);
 }
 
@@ -58,19 +59,19 @@ std::optional<Ledger> parse_ledger(std::string_view text) try {
     if (!nests_at_most(text, kDeepestLedger))
         return std::nullopt;
     const Json json = Json::parse(text);
-    if (json.at("format").get<int>() != kLedgerFormat)
+    if (whole_number<int>(json.at("format")) != kLedgerFormat)
         return std::nullopt;
     Ledger ledger;
     ledger.unit = json.at("unit").get<std::string>() == "gpu" ? "gpu" : "rank";
-    ledger.units = json.at("units").get<int>();
+    ledger.units = whole_number<int>(json.at("units"));
     ledger.wall_ms = time_in(json, "wall_ms");
     ledger.running_ms = time_in(json, "running_ms");
     for (std::size_t kind = 0; kind < kLedgerKinds; ++kind)
         ledger.unit_ms.at(kind) =
             time_in(json.at("unit_ms"), ledger_key(static_cast<LedgerKind>(kind)));
-    ledger.attempts = json.at("attempts").get<int>();
-    ledger.generations = json.at("generations").get<int>();
-    ledger.failures = json.at("failures").get<int>();
+    ledger.attempts = whole_number<int>(json.at("attempts"));
+    ledger.generations = whole_number<int>(json.at("generations"));
+    ledger.failures = whole_number<int>(json.at("failures"));
     ledger.steps_reported = json.at("steps_reported").get<bool>();
     if (!json.at("completed").is_null())
         ledger.completed = json.at("completed").get<bool>();
@@ -78,11 +79,11 @@ std::optional<Ledger> parse_ledger(std::string_view text) try {
     ledger.gaps = json.at("gaps").get<std::vector<std::string>>();
     ledger.run_id = json.at("run_id").get<std::string>();
     if (!json.at("requeue").is_null())
-        ledger.requeue = json.at("requeue").get<int>();
+        ledger.requeue = whole_number<int>(json.at("requeue"));
     if (!json.at("ended_ms").is_null())
         ledger.ended_at = std::chrono::sys_time<std::chrono::milliseconds>(
             std::chrono::milliseconds(time_in(json, "ended_ms")));
-    ledger.next_generation = json.at("next_generation").get<int>();
+    ledger.next_generation = whole_number<int>(json.at("next_generation"));
     const bool counts = ledger.units >= 0 && ledger.attempts >= 0 && ledger.generations >= 0 &&
                         ledger.failures >= 0 && ledger.next_generation >= 0;
     return counts ? std::optional(std::move(ledger)) : std::nullopt;

@@ -5,6 +5,7 @@
 #include "base/json_nesting.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -89,14 +90,14 @@ PreloadWalk from_json(const Json& json) {
     walk.end = json.at("end").get<std::string>();
     walk.trouble = json.at("trouble").get<std::string>();
     for (const Json& import : json.at("imports"))
-        walk.imports.push_back({.line = import.at("line").get<int>(),
+        walk.imports.push_back({.line = whole_number<int>(import.at("line")),
                                 .statement = import.at("statement").get<std::string>(),
                                 .file = import.at("file").get<std::string>()});
     for (const Json& file : json.at("files"))
         walk.files.push_back(file.at("file").get<std::string>());
     for (const Json& part : json.at("reads"))
-        walk.reads.push_back({part.at(0).get<std::string>(), part.at(1).get<long long>(),
-                              part.at(2).get<long long>()});
+        walk.reads.push_back({part.at(0).get<std::string>(), whole_number<long long>(part.at(1)),
+                              whole_number<long long>(part.at(2))});
     return walk;
 }
 

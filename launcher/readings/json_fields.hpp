@@ -1,4 +1,5 @@
 #pragma once
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+#include "base/whole_number.hpp"
 
 /// JSON of plain structures that have an each(sample, visit) in their own
 /// namespace: one table of keys for both directions.
@@ -108,13 +110,13 @@ template <class Integer>
 requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>) bool take(const Json& json,
                                                                                   Integer& value) {
     if (json.is_number_unsigned()) {
-        const auto given = json.get<std::uint64_t>();
+        const auto given = whole_number<std::uint64_t>(json);
         value = static_cast<Integer>(given);
         return std::in_range<Integer>(given);
     }
     if (!json.is_number_integer())
         return false;
-    const auto given = json.get<std::int64_t>();
+    const auto given = whole_number<std::int64_t>(json);
     value = static_cast<Integer>(given);
     return std::in_range<Integer>(given);
 }

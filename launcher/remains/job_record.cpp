@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/json_nesting.hpp"
 #include "base/unique_fd.hpp"
+#include "base/whole_number.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -51,7 +52,7 @@ std::optional<JobRecord> read_job_record(int folder) try {
         return std::nullopt;
     const auto json = nlohmann::json::parse(whole);
     return JobRecord{json.at("run_id").get<std::string>(), json.at("run_dir").get<std::string>(),
-                     json.at("node").get<std::string>(), json.at("node_rank").get<int>()};
+                     json.at("node").get<std::string>(), whole_number<int>(json.at("node_rank"))};
 } catch (const nlohmann::json::exception&) {
     return std::nullopt;
 }

@@ -1,11 +1,14 @@
 #include "report/parse_event.hpp"
 
+#include "base/whole_number.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace autolaunch::launcher {
 
@@ -18,8 +21,12 @@ constexpr double kMostEventSeconds = 1e9;
 template <class T>
 std::optional<T> known(const JsonLine& line, const char* key) {
     const auto found = line.find(key);
-    return found == line.end() || found->is_null() ? std::nullopt
-                                                   : std::optional(found->template get<T>());
+    if (found == line.end() || found->is_null())
+        return std::nullopt;
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+        return whole_number<T>(*found);
+    else
+        return found->template get<T>();
 }
 
 template <class T>
@@ -36,7 +43,7 @@ std::chrono::milliseconds duration_in(const JsonLine& line, const char* key) {
 
 RankExited parse_end(const JsonLine& line) {
     RankExited end;
-    end.rank = line.at("rank").get<int>();
+    end.rank = whole_number<int>(line.at("rank"));
     end.local_rank = known_or(line, "local_rank", 0);
     end.pid = known_or(line, "pid", 0);
     end.exit_code = known<int>(line, "exit_code");
@@ -111,22 +118,22 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
     if (name == "queue_time_known")
         return QueueTimeKnown{.waited = duration_in(line, "waited_seconds")};
     if (name == "rank_started")
-        return RankStarted{.rank = line.at("rank").get<int>(),
+        return RankStarted{.rank = whole_number<int>(line.at("rank")),
                            .local_rank = known_or(line, "local_rank", 0),
                            .pid = known_or(line, "pid", 0),
                            .gpu = known<int>(line, "gpu"),
                            .stayed = known_or(line, "stayed", false),
                            .spare = known_or(line, "spare", false)};
     if (name == "step")
-        return StepReported{.rank = line.at("rank").get<int>(),
-                            .step = line.at("step").get<std::int64_t>(),
+        return StepReported{.rank = whole_number<int>(line.at("rank")),
+                            .step = whole_number<std::int64_t>(line.at("step")),
                             .total_steps = known<std::int64_t>(line, "total_steps"),
                             .tokens = known<std::int64_t>(line, "tokens"),
                             .loss = known<double>(line, "loss"),
                             .seconds = known<double>(line, "seconds")};
     if (name == "checkpoint")
-        return CheckpointPublished{.rank = line.at("rank").get<int>(),
-                                   .step = line.at("step").get<std::int64_t>(),
+        return CheckpointPublished{.rank = whole_number<int>(line.at("rank")),
+                                   .step = whole_number<std::int64_t>(line.at("step")),
                                    .path = known_or<std::string>(line, "path", ""),
                                    .stall_seconds = known_or(line, "stall_seconds", 0.0)};
     if (name == "stop_requested")
@@ -139,7 +146,8 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
         return parse_failure(line, generation);
     if (name == "node_lost")
         return NodeLost{.node = known_or<std::string>(line, "node", ""),
-                        .ranks = known_or<std::vector<int>>(line, "ranks", {}),
+                        .ranks = line.contains("ranks") ? whole_numbers<int>(line.at("ranks"))
+                                                        : std::vector<int>(),
                         .why = known_or<std::string>(line, "why", ""),
                         .stopped = known_or(line, "stopped", 0),
                         .stopped_others_in = duration_in(line, "stopped_others_in_seconds"),
@@ -179,7 +187,7 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
         return WaitsMeasured{.ranks = known_or<std::vector<int>>(line, "ranks", {}),
                              .shares = known_or<std::vector<double>>(line, "shares", {})};
     if (name == "rank_signalled")
-        return RankSignalled{.rank = line.at("rank").get<int>(),
+        return RankSignalled{.rank = whole_number<int>(line.at("rank")),
                              .signal = known_or(line, "signal", 0)};
     if (name == "head_changed")
         return HeadChanged{.node = known_or<std::string>(line, "node", ""),
@@ -233,7 +241,7 @@ std::optional<Event> parse_event(const nlohmann::json& line) {
     const auto at = parse_event_time(line.at("time").get_ref<const std::string&>());
     if (!at)
         throw nlohmann::json::other_error::create(501, "no time of an event", &line);
-    const int generation = line.at("generation").get<int>();
+    const int generation = whole_number<int>(line.at("generation"));
     auto what = parse_what(line.at("event").get_ref<const std::string&>(), line, generation);
     if (!what)
         return std::nullopt;

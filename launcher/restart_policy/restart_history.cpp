@@ -1,6 +1,7 @@
 #include "restart_policy/restart_history.hpp"
 
 #include "base/json_nesting.hpp"
+#include "base/whole_number.hpp"
 #include "restart_policy/cause_policy.hpp"
 
 #include <autolaunch/error.hpp>
@@ -35,7 +36,7 @@ Moment moment_from(const Json& json) {
     constexpr auto kLast =
         std::chrono::duration_cast<milliseconds>(Moment::max().time_since_epoch());
     const Json& number = json.at("at_ms");
-    const auto at = number.is_number_integer() ? number.get<std::int64_t>() : -1;
+    const auto at = number.is_number_integer() ? whole_number<std::int64_t>(number) : -1;
     if (at < 0 || at > kLast.count())
         throw Error(ErrorCode::corrupt, "a moment out of range");
     return Moment(milliseconds(at));
@@ -64,14 +65,14 @@ std::vector<NodeWord> words_from(const Json& json, const char* name) {
 
 PastEnd end_from(const Json& json) {
     PastEnd end;
-    end.generation = json.at("generation").get<int>();
+    end.generation = whole_number<int>(json.at("generation"));
     end.at = moment_from(json);
     end.cause = cause_named(json.at("cause").get<std::string>()).value();
     if (json.contains("node"))
         end.node = json.at("node").get<std::string>();
     end.signature = json.at("error").get<std::string>();
     if (json.contains("step"))
-        end.step = json.at("step").get<std::int64_t>();
+        end.step = whole_number<std::int64_t>(json.at("step"));
     end.made_progress = json.at("made_progress").get<bool>();
     end.action = action_named(json.at("action").get<std::string>()).value();
     end.elsewhere = json.contains("elsewhere") && json.at("elsewhere").get<bool>();
@@ -115,7 +116,7 @@ std::optional<RestartHistory> restart_history_from(std::string_view text) {
         return std::nullopt;
     try {
         const Json json = Json::parse(text);
-        if (json.at("version").get<int>() != kVersion)
+        if (whole_number<int>(json.at("version")) != kVersion)
             return std::nullopt;
         RestartHistory history;
         history.run_id = json.at("run_id").get<std::string>();
@@ -125,7 +126,7 @@ std::optional<RestartHistory> restart_history_from(std::string_view text) {
         history.lost = words_from(json, "lost");
         history.taken_back = words_from(json, "taken_back");
         if (json.contains("checkpoint_step"))
-            history.checkpoint_step = json.at("checkpoint_step").get<std::int64_t>();
+            history.checkpoint_step = whole_number<std::int64_t>(json.at("checkpoint_step"));
         return history;
     } catch (const Json::exception&) {
         return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 #include "report/ledger_entry.hpp"
 #include "report/parse_event.hpp"
 #include "run_report/lost_spans.hpp"
@@ -88,7 +89,7 @@ RecordTime time_of(const Event& event) {
 }
 
 std::string cpus_in(const Json& rank) {
-    auto cpus = rank.value("cpus", std::vector<int>{});
+    auto cpus = rank.contains("cpus") ? whole_numbers<int>(rank.at("cpus")) : std::vector<int>();
     std::sort(cpus.begin(), cpus.end());
     cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
     return format_list(cpus);
@@ -196,7 +197,7 @@ void RecordBuilder::see(Json json) {
 void RecordBuilder::see_end_record(const Json& json) {
     if (!json.contains("cause"))  // every rank has finished
         return;
-    const int generation = json.at("generation").get<int>();
+    const int generation = whole_number<int>(json.at("generation"));
     ends_[generation] = json;
     if (ends_.size() > kMostFailures)
         ends_.erase(ends_.begin());
@@ -472,24 +473,24 @@ void RecordBuilder::on(const Event& event, const JobEnded& job) {
 void RecordBuilder::plan(const std::string& name, std::string_view text) try {
     Json json = parse_shallow(text);
     mask_texts(json, secrets_);
-    if (json.at("format").get<int>() > kPlanFormat)
+    if (whole_number<int>(json.at("format")) > kPlanFormat)
         return gap(fmt::format("{}: its format {} is of a later version", name,
-                               json.at("format").get<int>()));
+                               whole_number<int>(json.at("format"))));
     const std::string node = text_in(json, "hostname");
     if (json.contains("nodes") && record_.node_names.empty())
         record_.node_names = json.at("nodes").value("names", std::vector<std::string>{});
     for (const Json& planned : json.at("ranks")) {
-        const int number = planned.at("rank").get<int>();
+        const int number = whole_number<int>(planned.at("rank"));
         if (ranks_.size() >= kMostRanks && !ranks_.contains(number))
             break;
         RecordRank& rank = ranks_[number];
         rank.rank = number;
-        rank.local_rank = planned.value("local_rank", 0);
+        rank.local_rank = whole_number_or(planned, "local_rank", 0);
         rank.node = node;
         rank.cpus = cpus_in(planned);
         rank.reason = text_in(planned, "reason");
         if (!rank.gpu && planned.contains("gpu") && planned.at("gpu").is_object())
-            rank.gpu = planned.at("gpu").value("ordinal", 0);
+            rank.gpu = whole_number_or(planned.at("gpu"), "ordinal", 0);
     }
 } catch (const nlohmann::json::exception&) {
     gap(name + " is not what autolaunch writes: the placement of its ranks is missing");
@@ -498,9 +499,9 @@ void RecordBuilder::plan(const std::string& name, std::string_view text) try {
 void RecordBuilder::certificate(const std::string& name, std::string_view text) try {
     Json json = parse_shallow(text);
     mask_texts(json, secrets_);
-    if (json.at("format").get<int>() > kCertificateFormat)
+    if (whole_number<int>(json.at("format")) > kCertificateFormat)
         return gap(fmt::format("{}: its format {} is of a later version", name,
-                               json.at("format").get<int>()));
+                               whole_number<int>(json.at("format"))));
     RecordCertificate certificate{.file = name, .node = text_in(json, "node")};
     certificate.clean = json.at("clean").get<bool>();
     for (const Json& left : json.at("left"))
@@ -524,9 +525,10 @@ void RecordBuilder::explain(RecordFailure& failure, const Json& end) {
                 failure.evidence.push_back(shortened(sentence.get<std::string>()));
     for (const auto& [key, words] : {std::pair{"alike", "other ranks failed the same way"},
                                      std::pair{"followers", "ranks failed because of it"}})
-        if (const auto count = end.find(key);
-            count != end.end() && count->is_number_integer() && count->get<std::int64_t>() > 0)
-            failure.evidence.push_back(fmt::format("{} {}", count->get<std::int64_t>(), words));
+        if (const auto count = end.find(key); count != end.end() && count->is_number_integer() &&
+                                              whole_number<std::int64_t>(*count) > 0)
+            failure.evidence.push_back(
+                fmt::format("{} {}", whole_number<std::int64_t>(*count), words));
 }
 
 // Ends without a failure that was seen, such as a stop, come behind those with one.
@@ -541,7 +543,7 @@ void RecordBuilder::explain_ends() {
         const auto rank = end.find("rank");
         RecordFailure failure{.at = at.value_or(RecordTime{}), .generation = generation};
         if (rank != end.end() && rank->is_number_integer())
-            failure.who = fmt::format("rank {}", rank->get<std::int64_t>());
+            failure.who = fmt::format("rank {}", whole_number<std::int64_t>(*rank));
         else if (failure.who = text_in(end, "node"); failure.who.empty())
             failure.who = fmt::format("generation {}", generation);
         failure.how = "ended";

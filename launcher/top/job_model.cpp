@@ -2,6 +2,7 @@
 
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 #include "readings/sample.hpp"
 #include "report/parse_event.hpp"
 #include "report/units.hpp"
@@ -146,7 +147,7 @@ void JobModel::take_plan(int node, std::string_view text) try {
     for (const Json& rank : json.value("ranks", Json::array()))
         if (const auto hca = rank.find("hca");
             hca != rank.end() && hca->is_object() && hcas_.size() < kMostRanks)
-            hcas_[rank.at("rank").get<int>()] = hca->value("name", std::string());
+            hcas_[whole_number<int>(rank.at("rank"))] = hca->value("name", std::string());
 } catch (const nlohmann::json::exception&) {
     add_gap(node == kHead ? "plan.json is not what autolaunch writes: names of nodes are missing"
                           : fmt::format("plan.node-{}.json is not what autolaunch writes", node));

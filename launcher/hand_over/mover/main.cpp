@@ -3,6 +3,7 @@
 // process of its own, which may hang with a shared file system while the agent does not.
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
+#include "base/whole_number.hpp"
 #include "hand_over/data_link.hpp"
 #include "hand_over/mount_door.hpp"
 #include "hand_over/transfer.hpp"
@@ -120,7 +121,8 @@ private:
 FileUse use_in(const Json& json) {
     FileUse use{json.at(0).get<std::string>(), {}};
     for (std::size_t at = 1; at + 1 < json.size(); at += 2)
-        use.parts.push_back({json[at].get<std::int64_t>(), json[at + 1].get<std::int64_t>()});
+        use.parts.push_back(
+            {whole_number<std::int64_t>(json[at]), whole_number<std::int64_t>(json[at + 1])});
     return use;
 }
 
@@ -138,7 +140,7 @@ void read_here(Transfer& transfer, const Json& order) {
         const std::int64_t used = used_bytes(uses[at].parts);
         if (!seen[at] || used <= 0 || seen[at]->bytes <= 0)
             continue;
-        if (!in_pieces && !is_worth_it(seen[at]->bytes, used, order.at("nodes").get<int>()))
+        if (!in_pieces && !is_worth_it(seen[at]->bytes, used, whole_number<int>(order.at("nodes"))))
             continue;
         files.push_back(*seen[at]);
         if (in_pieces)
@@ -209,7 +211,7 @@ void run() {
     take_all_descriptors();
     const Json order = hear(heard);
     NodeCache cache(order.at("cache").get<std::string>(),
-                    order.at("most_bytes").get<std::int64_t>());
+                    whole_number<std::int64_t>(order.at("most_bytes")));
     std::uint16_t port = 0;
     UniqueFd listener = listen_anywhere(port);
     say({{"port", port}});
@@ -220,7 +222,7 @@ void run() {
     tell_progress(transfer);
     std::vector<MoverAddress> above;
     for (const Json& node : place.at("above"))
-        above.push_back({node.at(0).get<std::string>(), node.at(1).get<std::uint16_t>()});
+        above.push_back({node.at(0).get<std::string>(), whole_number<std::uint16_t>(node.at(1))});
     PieceFiles files(transfer, key, above);
     Server server(transfer, files, key, std::move(listener));
     std::jthread serving([&] { server.run(); });

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/whole_number.hpp"
 #include "checkpoint/commit/usable.hpp"
 #include "checkpoint/format/json.hpp"
 
@@ -46,8 +47,8 @@ inline nlohmann::json json_of(const std::vector<UnusableCheckpoint>& unusable) {
 inline std::vector<UnusableCheckpoint> unusable_of(const nlohmann::json& json) {
     std::vector<UnusableCheckpoint> unusable;
     for (const auto& one : json)
-        unusable.push_back({one.at(0).get<std::int64_t>(), one.at(1).get<std::string>(),
-                            static_cast<Unusable>(one.at(2).get<int>()),
+        unusable.push_back({whole_number<std::int64_t>(one.at(0)), one.at(1).get<std::string>(),
+                            static_cast<Unusable>(whole_number<int>(one.at(2))),
                             one.at(3).get<std::string>()});
     return unusable;
 }

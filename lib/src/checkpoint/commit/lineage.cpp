@@ -6,6 +6,7 @@
 #include "base/read_at_most.hpp"
 #include "base/text.hpp"
 #include "base/user_database.hpp"
+#include "base/whole_number.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 #include "session/environment.hpp"
 
@@ -182,7 +183,7 @@ std::optional<LineageParent> parent_of_lineage(std::string_view lineage) {
         !found->contains("step") || !found->at("step").is_number_integer())
         return std::nullopt;
     LineageParent parent;
-    parent.step = found->at("step").get<std::int64_t>();
+    parent.step = whole_number<std::int64_t>(found->at("step"));
     parent.manifest_sha256 = text_in(*found, "manifest_sha256");
     parent.path = text_in(*found, "path");
     if (found->contains("lineage"))

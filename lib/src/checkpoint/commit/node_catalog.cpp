@@ -1,6 +1,7 @@
 #include "checkpoint/commit/node_catalog.hpp"
 
 #include "base/hash.hpp"
+#include "base/whole_number.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/commit/info_text.hpp"
@@ -57,7 +58,7 @@ FilesHere files_here(Storage& storage, const fs::path& checkpoint, const Manifes
 nlohmann::json ranges_of(const std::set<std::size_t>& numbers) {
     nlohmann::json ranges = nlohmann::json::array();
     for (const std::size_t number : numbers) {
-        if (!ranges.empty() && ranges.back().at(1).get<std::size_t>() + 1 == number)
+        if (!ranges.empty() && whole_number<std::size_t>(ranges.back().at(1)) + 1 == number)
             ranges.back().at(1) = number;
         else
             ranges.push_back({number, number});
@@ -68,7 +69,8 @@ nlohmann::json ranges_of(const std::set<std::size_t>& numbers) {
 std::set<std::size_t> numbers_of(const nlohmann::json& ranges) {
     std::set<std::size_t> numbers;
     for (const auto& range : ranges)
-        for (std::size_t number = range.at(0); number <= range.at(1).get<std::size_t>(); ++number)
+        for (std::size_t number = range.at(0); number <= whole_number<std::size_t>(range.at(1));
+             ++number)
             numbers.insert(numbers.end(), number);
     return numbers;
 }
@@ -179,7 +181,7 @@ std::vector<NodeCheckpoint> checkpoints_of(const std::string& text) {
         if (line.contains("metric"))
             one.metric = line.at("metric").get<double>();
         for (const auto& held : line.at("files"))
-            one.files.emplace(held.at(0).get<int>(), numbers_of(held.at(1)));
+            one.files.emplace(whole_number<int>(held.at(0)), numbers_of(held.at(1)));
         one.problems = unusable_of(line.at("problems"));
         checkpoints.push_back(std::move(one));
     }

@@ -1,5 +1,6 @@
 #include "checkpoint/load/node_reader.hpp"
 
+#include "base/whole_number.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/load/group_reader.hpp"
@@ -30,7 +31,8 @@ std::string text_of(const std::set<Place>& places) {
 std::set<Place> places_of(const std::string& text) {
     std::set<Place> places;
     for (const auto& place : parse_of_rank(text))
-        places.emplace(place.at(0).get<std::size_t>(), place.at(1).get<std::size_t>());
+        places.emplace(whole_number<std::size_t>(place.at(0)),
+                       whole_number<std::size_t>(place.at(1)));
     return places;
 }
 

@@ -1,5 +1,6 @@
 #include "checkpoint/memory/contents.hpp"
 
+#include "base/whole_number.hpp"
 #include "checkpoint/format/json.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>
@@ -86,11 +87,11 @@ Contents Contents::decode(std::string_view text) {
         const json all = json::from_cbor(text.begin(), text.end());
         Contents contents;
         for (const json& run : all.at("runs"))
-            contents.runs.push_back({run.at(0).get<std::string>(),
-                                     safetensors::type_named(run.at(1).get<std::string>()),
-                                     run.at(2).get<std::vector<std::int64_t>>(),
-                                     run.at(3).get<std::int64_t>(), run.at(4).get<std::int64_t>(),
-                                     run.at(5).get<std::uint64_t>()});
+            contents.runs.push_back(
+                {run.at(0).get<std::string>(),
+                 safetensors::type_named(run.at(1).get<std::string>()),
+                 whole_numbers<std::int64_t>(run.at(2)), whole_number<std::int64_t>(run.at(3)),
+                 whole_number<std::int64_t>(run.at(4)), whole_number<std::uint64_t>(run.at(5))});
         contents.extra = all.at("extra").get<std::string>();
         contents.shared_opaque = to_opaque(all.at("shared"));
         contents.own_opaque = to_opaque(all.at("own"));
