@@ -4,10 +4,10 @@
 #include "base/private_way.hpp"
 #include "base/refuse.hpp"
 #include "checkpoint/format/json.hpp"
-#include "checkpoint/s3/http_client.hpp"
 #include "checkpoint/s3/sigv4.hpp"
 #include "oidc/identity_token.hpp"
 #include "oidc/key_set.hpp"
+#include "web/http_client.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -23,9 +23,9 @@ namespace autolaunch::launcher::oidc {
 namespace {
 
 using Json = nlohmann::json;
-using s3::HttpClient;
-using s3::HttpRequest;
-using s3::HttpResponse;
+using web::HttpClient;
+using web::HttpRequest;
+using web::HttpResponse;
 using std::chrono::seconds;
 
 constexpr seconds kAnswerTime{30}, kLongest{1800}, kLeastPause{1}, kMostPause{60}, kSlower{5};

@@ -3,10 +3,10 @@
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
 #include "checkpoint/age/age_header.hpp"
-#include "checkpoint/s3/http_client.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "secret_sources/secret_file.hpp"
 #include "vault/vault_answer.hpp"
+#include "web/http_client.hpp"
 
 #include <fmt/format.h>
 #include <string.h>
@@ -63,7 +63,7 @@ std::string encoded(std::string_view path) {
 
 VaultClient::VaultClient(VaultAccess access)
     : access_(std::move(access)),
-      http_(std::make_unique<s3::HttpClient>(
+      http_(std::make_unique<web::HttpClient>(
           access_.ca_file, std::shared_ptr<const std::atomic<bool>>(), "VAULT_CACERT")) {}
 
 VaultClient::~VaultClient() {
@@ -75,10 +75,10 @@ VaultClient::~VaultClient() {
     ::explicit_bzero(token_.data(), token_.size());
 }
 
-s3::HttpResponse VaultClient::ask(const std::string& what, const std::string& method,
+web::HttpResponse VaultClient::ask(const std::string& what, const std::string& method,
                                   const std::string& path, const std::string& body,
                                   const Deadline& deadline) {
-    s3::HttpRequest request;
+    web::HttpRequest request;
     request.method = method;
     request.url = access_.address + "/v1/" + encoded(path);
     request.direct = access_.address.starts_with("http://");
@@ -91,7 +91,7 @@ s3::HttpResponse VaultClient::ask(const std::string& what, const std::string& me
     for (std::size_t attempt = 0;; ++attempt) {
         const bool last = attempt == kPauses.size();
         try {
-            s3::HttpResponse answer = http_->perform(request, deadline);
+            web::HttpResponse answer = http_->perform(request, deadline);
             if (last || !may_pass(answer.status))
                 return answer;
         } catch (const TimeoutError&) {
@@ -113,7 +113,7 @@ s3::HttpResponse VaultClient::ask(const std::string& what, const std::string& me
 }
 
 void VaultClient::refuse_status(const std::string& what, int status, const std::string& path,
-                                const s3::HttpResponse& answer) const {
+                                const web::HttpResponse& answer) const {
     const std::string why =
         fmt::format("Vault at {} answers {} for {}", access_.address, status, path);
     if (status / 100 == 3) {
@@ -164,7 +164,7 @@ void VaultClient::log_in(const std::string& what, const Deadline& deadline) {
         {approle ? "secret_id" : "jwt",
          proof}}.dump(-1, ' ', false, Json::error_handler_t::replace);
     const std::string path = "auth/" + access_.mount + "/login";
-    const s3::HttpResponse answer = ask(what, "POST", path, body, deadline);
+    const web::HttpResponse answer = ask(what, "POST", path, body, deadline);
     if (answer.status != 200)
         refuse_status(what, answer.status, path, answer);
     std::optional<std::string> token = vault_token_in(answer.body);
@@ -180,7 +180,7 @@ void VaultClient::log_in(const std::string& what, const Deadline& deadline) {
 // the most common; where nothing is there, KV 1 is tried.
 VaultClient::Mount VaultClient::mount_of(const std::string& what, const std::string& path,
                                          const Deadline& deadline) {
-    const s3::HttpResponse answer =
+    const web::HttpResponse answer =
         ask(what, "GET", "sys/internal/ui/mounts/" + path, "", deadline);
     if (answer.status != 200 && answer.status != 403 && answer.status != 404)
         refuse_status(what, answer.status, path, answer);
@@ -196,7 +196,7 @@ std::string VaultClient::read(const std::string& what, const std::string& path,
     const Mount mount = mount_of(what, path, deadline);
     const std::string in_version_2 = mount.at + "data/" + path.substr(mount.at.size());
     bool second = mount.version != 1;
-    s3::HttpResponse answer = ask(what, "GET", second ? in_version_2 : path, "", deadline);
+    web::HttpResponse answer = ask(what, "GET", second ? in_version_2 : path, "", deadline);
     if (mount.version == 0 && answer.status == 404) {
         second = false;
         answer = ask(what, "GET", path, "", deadline);
@@ -221,12 +221,12 @@ std::string VaultClient::read(const std::string& what, const std::string& path,
     return std::move(found.text);
 }
 
-s3::HttpResponse VaultClient::ask_transit(const std::string& what, const TransitKey& key,
+web::HttpResponse VaultClient::ask_transit(const std::string& what, const TransitKey& key,
                                           const char* to_do, std::string& body,
                                           const Deadline& deadline) {
     log_in(what, deadline);
     const std::string path = key.mount + '/' + to_do + '/' + key.name;
-    s3::HttpResponse answer = ask(what, "POST", path, body, deadline);
+    web::HttpResponse answer = ask(what, "POST", path, body, deadline);
     ::explicit_bzero(body.data(), body.size());
     if (answer.status != 200)
         refuse_transit(what, key, path, answer);
@@ -235,7 +235,7 @@ s3::HttpResponse VaultClient::ask_transit(const std::string& what, const Transit
 
 // 400 is Vault's answer for a key that is not there and for what a key has not wrapped.
 void VaultClient::refuse_transit(const std::string& what, const TransitKey& key,
-                                 const std::string& path, const s3::HttpResponse& answer) const {
+                                 const std::string& path, const web::HttpResponse& answer) const {
     const std::string why =
         fmt::format("Vault at {} answers {} for {}", access_.address, answer.status, path);
     if (answer.status == 404 || (answer.status == 400 && vault_has_no_key(answer.body)))
@@ -267,7 +267,7 @@ std::string VaultClient::encrypt(const std::string& what, const TransitKey& key,
     body.append(R"({"plaintext":")").append(coded);
     body.append((4 - coded.size() % 4) % 4, '=').append(R"("})");
     ::explicit_bzero(coded.data(), coded.size());
-    const s3::HttpResponse answer = ask_transit(what, key, "encrypt", body, deadline);
+    const web::HttpResponse answer = ask_transit(what, key, "encrypt", body, deadline);
     std::optional<std::string> wrapped = vault_ciphertext_in(answer.body);
     if (!wrapped)
         refuse_empty(what, key, "wrapped");
@@ -278,7 +278,7 @@ crypto::SecretBytes VaultClient::decrypt(const std::string& what, const TransitK
                                          const std::string& ciphertext, const Deadline& deadline) {
     std::string body =
         Json{{"ciphertext", ciphertext}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-    s3::HttpResponse answer = ask_transit(what, key, "decrypt", body, deadline);
+    web::HttpResponse answer = ask_transit(what, key, "decrypt", body, deadline);
     std::optional<crypto::SecretBytes> plain = vault_plaintext_in(answer.body);
     ::explicit_bzero(answer.body.data(), answer.body.size());
     if (!plain)

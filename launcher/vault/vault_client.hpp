@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-namespace autolaunch::s3 {
+namespace autolaunch::web {
 class HttpClient;
 struct HttpResponse;
-}  // namespace autolaunch::s3
+}  // namespace autolaunch::web
 
 namespace autolaunch::launcher {
 
@@ -46,24 +46,24 @@ private:
         int version = 2;
     };
 
-    s3::HttpResponse ask(const std::string& what, const std::string& method,
+    web::HttpResponse ask(const std::string& what, const std::string& method,
                          const std::string& path, const std::string& body,
                          const Deadline& deadline);
     void log_in(const std::string& what, const Deadline& deadline);
     Mount mount_of(const std::string& what, const std::string& path, const Deadline& deadline);
     [[noreturn]] void refuse_status(const std::string& what, int status, const std::string& path,
-                                    const s3::HttpResponse& answer) const;
-    s3::HttpResponse ask_transit(const std::string& what, const TransitKey& key, const char* to_do,
+                                    const web::HttpResponse& answer) const;
+    web::HttpResponse ask_transit(const std::string& what, const TransitKey& key, const char* to_do,
                                  std::string& body, const Deadline& deadline);
     [[noreturn]] void refuse_transit(const std::string& what, const TransitKey& key,
-                                     const std::string& path, const s3::HttpResponse& answer) const;
+                                     const std::string& path, const web::HttpResponse& answer) const;
     [[noreturn]] void refuse_empty(const std::string& what, const TransitKey& key,
                                    const char* wanted) const;
 
     VaultAccess access_;
     std::string token_;
     bool logged_in_ = false;  ///< the token is ours alone
-    std::unique_ptr<s3::HttpClient> http_;
+    std::unique_ptr<web::HttpClient> http_;
 };
 
 }  // namespace autolaunch::launcher

@@ -1,8 +1,8 @@
 #pragma once
 #include "base/deadline.hpp"
-#include "checkpoint/s3/http_client.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
+#include "web/http_client.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -17,6 +17,10 @@
 #include <vector>
 
 namespace autolaunch::s3 {
+
+using web::HttpClient;
+using web::HttpRequest;
+using web::HttpResponse;
 
 struct UploadOptions {
     std::uint64_t part_bytes =

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-namespace autolaunch::s3 {
+namespace autolaunch::web {
 
 struct HttpRequest {
     std::string method = "GET";
@@ -51,4 +51,4 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace autolaunch::s3
+}  // namespace autolaunch::web

@@ -1,4 +1,4 @@
-#include "checkpoint/s3/http_client.hpp"
+#include "web/http_client.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -8,13 +8,11 @@
 #include <utility>
 
 #if AUTOLAUNCH_HAVE_CURL
-#include "base/shared_library.hpp"
 #include "base/text.hpp"
-
-#include <curl/curl.h>
+#include "web/curl_library.hpp"
 #endif
 
-namespace autolaunch::s3 {
+namespace autolaunch::web {
 
 #if AUTOLAUNCH_HAVE_CURL
 
@@ -23,53 +21,6 @@ namespace {
 constexpr std::size_t kMaxBodyBytes = 16 << 20;
 constexpr long kConnectMs = 10'000;
 constexpr long kStalledSeconds = 30;
-
-#define AUTOLAUNCH_LIBCURL(X) \
-    X(curl_easy_cleanup)      \
-    X(curl_easy_getinfo)      \
-    X(curl_easy_init)         \
-    X(curl_easy_perform)      \
-    X(curl_easy_reset)        \
-    X(curl_easy_setopt)       \
-    X(curl_easy_strerror)     \
-    X(curl_global_init)       \
-    X(curl_slist_append)      \
-    X(curl_slist_free_all)
-
-AUTOLAUNCH_FUNCTION_TABLE(CurlLibrary, AUTOLAUNCH_LIBCURL)
-
-CurlLibrary started() {
-    const CurlLibrary library(SharedLibrary(
-        "libcurl.so.4", {.what = "S3 and Vault need libcurl",
-                         .hint = "install it on all nodes (Debian: libcurl4, Fedora: libcurl)"}));
-    if (library.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        throw Error(ErrorCode::unsupported, "libcurl does not start");
-    return library;
-}
-
-const CurlLibrary& library() {
-    static const CurlLibrary loaded = started();
-    return loaded;
-}
-
-/// The lines of a request's headers.
-class HeaderList {
-public:
-    HeaderList() = default;
-    HeaderList(const HeaderList&) = delete;
-    HeaderList& operator=(const HeaderList&) = delete;
-    ~HeaderList() { library().curl_slist_free_all(list_); }
-    void add(const std::string& line) {
-        curl_slist* longer = library().curl_slist_append(list_, line.c_str());
-        if (longer == nullptr)
-            throw std::bad_alloc();
-        list_ = longer;
-    }
-    curl_slist* get() const { return list_; }
-
-private:
-    curl_slist* list_ = nullptr;
-};
 
 /// What arrives, and where it goes.
 struct Arrival {
@@ -80,7 +31,7 @@ struct Arrival {
 
     std::size_t body(const char* data, std::size_t bytes) {
         long status = 0;
-        library().curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+        curl_library().curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
         if (!into.empty() && status / 100 == 2) {
             too_long = bytes > into.size() - response.into_bytes;
             if (too_long)
@@ -138,26 +89,26 @@ public:
         : ca_file_(std::move(ca_file)),
           ca_variable_(ca_variable),
           stop_(std::move(stop)),
-          handle_(library().curl_easy_init()) {
+          handle_(curl_library().curl_easy_init()) {
         if (handle_ == nullptr)
             throw Error(ErrorCode::system, "libcurl cannot make a handle");
     }
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
-    ~Impl() { library().curl_easy_cleanup(handle_); }
+    ~Impl() { curl_library().curl_easy_cleanup(handle_); }
 
     HttpResponse perform(const HttpRequest& request, const Deadline& deadline) {
         const auto left =
             std::chrono::duration_cast<std::chrono::milliseconds>(deadline.remaining()).count();
         if (left <= 0)
             throw TimeoutError(request.method + ": no time was left to ask the server");
-        library().curl_easy_reset(handle_);  // its connections stay
+        curl_library().curl_easy_reset(handle_);  // its connections stay
         Arrival arrival;
         arrival.handle = handle_;
         arrival.into = request.into;
-        HeaderList headers;
+        CurlList headers;
         set_request(request, headers);
-        set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::min<long long>(left, 1'000'000'000)));
+        set(CURLOPT_TIMEOUT_MS, curl_milliseconds(left));
         set(CURLOPT_CONNECTTIMEOUT_MS,
             std::min<long>(static_cast<long>(std::min<long long>(left, kConnectMs)), kConnectMs));
         set(CURLOPT_WRITEFUNCTION, &on_body);
@@ -169,7 +120,7 @@ public:
             set(CURLOPT_XFERINFOFUNCTION, &on_progress);
             set(CURLOPT_XFERINFODATA, stop_.get());
         }
-        const CURLcode code = library().curl_easy_perform(handle_);
+        const CURLcode code = curl_library().curl_easy_perform(handle_);
         if (arrival.too_long)
             throw Error(ErrorCode::corrupt,
                         "the server's answer is longer than what was asked for");
@@ -180,9 +131,9 @@ public:
         refuse_untrusted(code);
         if (code != CURLE_OK)
             throw Error(ErrorCode::closed, std::string("the connection failed: ") +
-                                               library().curl_easy_strerror(code));
+                                               curl_library().curl_easy_strerror(code));
         long status = 0;
-        library().curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
+        curl_library().curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
         arrival.response.status = static_cast<int>(status);
         return std::move(arrival.response);
     }
@@ -204,12 +155,10 @@ private:
 
     template <class Value>
     void set(CURLoption option, Value value) {
-        if (library().curl_easy_setopt(handle_, option, value) != CURLE_OK)
-            throw Error(ErrorCode::unsupported, "libcurl does not know an option",
-                        "7.75 or newer is needed");
+        set_curl_option(handle_, option, value);
     }
 
-    void set_request(const HttpRequest& request, HeaderList& headers) {
+    void set_request(const HttpRequest& request, CurlList& headers) {
         set(CURLOPT_URL, request.url.c_str());
         set(CURLOPT_PATH_AS_IS, 1L);
         set(CURLOPT_NOSIGNAL, 1L);
@@ -257,7 +206,7 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Deadline& dea
 class HttpClient::Impl {};
 
 HttpClient::HttpClient(std::string, std::shared_ptr<const std::atomic<bool>>, const char*) {
-    throw Error(ErrorCode::unsupported, "this build has no S3 and no Vault",
+    throw Error(ErrorCode::unsupported, "this build has no S3, no Vault and no messages of alerts",
                 "install libcurl's headers (Debian: libcurl4-openssl-dev) and build with "
                 "AUTOLAUNCH_WITH_CURL=ON");
 }
@@ -269,4 +218,4 @@ HttpClient::HttpClient(HttpClient&&) noexcept = default;
 HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
-}  // namespace autolaunch::s3
+}  // namespace autolaunch::web
