@@ -11,6 +11,7 @@
 #include "policy/job_workspace.hpp"
 #include "spec/interpolate.hpp"
 #include "submission/submit_command.hpp"
+#include "submission/sweep_command.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -121,6 +122,10 @@ int submit_stages(const CommandLine& line, const JobRequest& pipeline,
 int print_for_kubectl(const CommandLine& line, ManifestKind kind, const EnvironmentMap& environment,
                       const Screen& screen) {
     SpecResult read = load_spec({line.spec_file, line.overrides, environment});
+    if (read.sweep.given)
+        read.errors.push_back(error_at(read.sweep.at, "sweep",
+                                       "makes an array of Slurm's, and no manifest; write one spec "
+                                       "an element"));
     const JobSite site = JobSite::read(read.site, read.errors);
     settle_workspace(read.spec, site, read.errors);
     settle_with_site(read.spec, read.checkpoint, site, read.errors);
@@ -147,6 +152,19 @@ int submit_job(const CommandLine& line, const std::map<std::string, std::string>
         return report(errors, screen);
     const int code = submit_to_slurm(*request, errors);
     return errors.empty() ? code : report(errors, screen);
+}
+
+int run_sweep(const CommandLine& line, const std::map<std::string, std::string>& environment,
+              const Screen& screen) {
+    SweepRequest request = line.sweep;
+    request.json = line.json;
+    request.dry_run = line.dry_run;
+    request.environment = without_job(environment);
+    request.say = [&screen](const std::string& text) { screen.complain("autolaunch: " + text); };
+    request.print = [&screen, json = line.json](const std::string& text) {
+        json ? screen.print_json(text) : screen.print(text);
+    };
+    return run_sweep_command(request);
 }
 
 }  // namespace autolaunch::launcher

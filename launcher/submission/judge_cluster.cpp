@@ -62,6 +62,7 @@ public:
           root_(read.root),
           request_(request),
           answers_(answers),
+          sweep_(read.sweep),
           config_(answers.config.value_or("")),
           save_(save),
           now_(now),
@@ -119,6 +120,7 @@ private:
     const Value& root_;
     const BatchRequest& request_;
     const ClusterAnswers& answers_;
+    const SweepSpec& sweep_;
     std::string config_;
     std::optional<std::chrono::milliseconds> save_;
     system_clock::time_point now_;
@@ -134,6 +136,12 @@ void Judge::check_array() {
         return;
     if (!most)
         verdict_.unknown.push_back("MaxArraySize: how far an array may go");
+    else if (request_.array->highest >= *most && sweep_.makes_elements())
+        verdict_.refused.push_back(error_at(
+            sweep_.at, "sweep",
+            fmt::format("makes {} elements, and MaxArraySize of this cluster is {}: no array has "
+                        "more",
+                        request_.array->count, *most)));
     else if (request_.array->highest >= *most)
         refuse("array", fmt::format("goes up to {}, and MaxArraySize of this cluster is {}: its "
                                     "numbers end at {}",

@@ -57,8 +57,8 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
         .ran = tally_ ? elapsed_since(tally_->begun()) : std::chrono::milliseconds(0),
         .input_spent = input_spent_,
         // Not after another loss, in the same end, that leaves too few.
-        .enough_nodes = record.cause == Cause::node_lost && !missed_node_.empty() &&
-                        lost_node_.empty(),
+        .enough_nodes =
+            record.cause == Cause::node_lost && !missed_node_.empty() && lost_node_.empty(),
         .others_suffice = members_.can_do_without(record.node)};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))
@@ -217,6 +217,8 @@ std::optional<EndRecord> JobSupervisor::judge_from_outside(bool started) {
 
 EndRecord JobSupervisor::judge_this_stop(bool all_ended_well) {
     stop_planner_.stop();  // no generation follows; the scheduler's word may still be on its way
+    if (!stopped_early_.empty())
+        return judge_early_stop(stopped_early_);
     AskedToStop stop{.signal = *stop_signal_,
                      .under_scheduler = !plan_.slurm_job_id.empty(),
                      .left = time_left_at_stop_,
