@@ -1,6 +1,10 @@
 #include "cli/submit.hpp"
 
+#include "audit/audit_settings.hpp"
+#include "audit/audit_trail.hpp"
+#include "base/hostname.hpp"
 #include "base/workspace.hpp"
+#include "cli/audited.hpp"
 #include "cli/build_info.hpp"
 #include "cli/job_options.hpp"
 #include "cli/print_manifest.hpp"
@@ -61,11 +65,19 @@ std::optional<SubmitRequest> request_for(const CommandLine& line, JobRequest job
     if (!job.errors.empty())
         return std::nullopt;
     require_role(site, job.spec, screen);
+    if (!line.dry_run) {
+        AuditTrail trail(
+            audit_settings_of(site.settings()), environment, hostname(),
+            [&screen](const std::string& text) { screen.complain("autolaunch: " + text); });
+        audit_submission(trail, job.spec, build_info::kVersion, line.submit.to);
+    }
     set_workspace(workspace_of(job.spec.workspace));
     SubmitRequest request;
     request.environment = environment;
-    request.read = {
-        .spec = std::move(job.spec), .root = std::move(job.root), .stored = std::move(job.stored)};
+    request.read = {.spec = std::move(job.spec),
+                    .root = std::move(job.root),
+                    .sweep = std::move(job.sweep),
+                    .stored = std::move(job.stored)};
     request.words = line.program;
     request.overrides = line.overrides;
     request.version = build_info::kVersion;
