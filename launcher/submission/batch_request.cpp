@@ -285,8 +285,27 @@ void Builder::add_times() {
         add_default("no-kill", std::nullopt, "nodes");
 }
 
+/// An element each, from 0.
+void Builder::add_sweep() {
+    if (!slurm_.array.empty())
+        return fail("array", "stands beside `sweep`, which makes the array; remove one of them");
+    if (read_.sweep.element)
+        return fail("sweep", "element",
+                    "is of `run` and `plan`, which are of one element; submit takes all");
+    const auto count = static_cast<long long>(count_elements(read_.sweep));
+    request_.array = {.count = count, .highest = count - 1};
+    std::string numbers = count > 1 ? fmt::format("0-{}", count - 1) : "0";
+    if (slurm_.array_throttle) {
+        request_.array->throttle = *slurm_.array_throttle;
+        numbers += fmt::format("%{}", *slurm_.array_throttle);
+    }
+    add_text("array", "array", numbers);
+}
+
 void Builder::add_array() {
-    if (slurm_.array.empty()) {
+    if (read_.sweep.makes_elements()) {
+        add_sweep();
+    } else if (slurm_.array.empty()) {
         if (slurm_.array_throttle)
             fail("array_throttle", "stands without array");
     } else {
@@ -457,6 +476,7 @@ void Builder::add_start() {
     } else if (nodes_ > 1) {
         script.srun.push_back({"wait", "60"});
     }
+    add_container();
     script.remarks = {"By autolaunch submit -c " + spec_.spec_file + "; the spec as it was then is",
                       place_.stored_spec};
     script.program = {place_.autolaunch};
