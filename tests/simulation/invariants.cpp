@@ -121,11 +121,12 @@ void Invariants::check_history(const GenerationRecord& record) const {
     }
 }
 
-// Nobody goes on with it, and it is not over.
-void Invariants::was_requeued(const GenerationRecord& newest, bool others) const {
+// Nobody goes on with it, and it is not over. Who does not know the newest generation may have it
+// requeued where all others are proved to be gone: one of them had begun it, and told no log of it.
+void Invariants::was_requeued(const GenerationRecord& newest, Others others) const {
     if (exit_code_)
         throw Violation("the job is requeued, and has ended with " + std::to_string(*exit_code_));
-    if (others || newest_generation() > newest.generation)
+    if (others.may_go_on || (others.live && newest_generation() > newest.generation))
         throw Violation("the job is requeued by one that knows of generation " +
                         std::to_string(newest.generation) +
                         ", and others may go on with generation " +

@@ -36,8 +36,13 @@ public:
     void begins(const autolaunch::launcher::RecordPointer& record,
                 const autolaunch::launcher::Voter& at, bool is_head, std::int64_t now);
     void leaves(const autolaunch::launcher::GenerationRecord& record);
-    /// By an agent whose newest record that is; `others`: some could go on with the job.
-    void was_requeued(const autolaunch::launcher::GenerationRecord& newest, bool others) const;
+    /// Of the job's other agents at that moment.
+    struct Others {
+        bool may_go_on = false;  ///< one leads, or is in reach
+        bool live = false;       ///< one has not left the job, wherever it is
+    };
+    /// By an agent whose newest record that is.
+    void was_requeued(const autolaunch::launcher::GenerationRecord& newest, Others others) const;
     int newest_generation() const { return static_cast<int>(begun_.size()) - 1; }
     std::optional<int> exit_code() const { return exit_code_; }
 

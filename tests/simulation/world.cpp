@@ -282,6 +282,16 @@ bool World::may_go_on_elsewhere(int node) const {
     return false;
 }
 
+// Also one that is cut off, or stands still, and may be of the job again.
+bool World::lives_elsewhere(int node) const {
+    for (int other = 0; other < schedule_.nodes; ++other) {
+        const Machine& there = machines_[static_cast<std::size_t>(other)];
+        if (other != node && there.agent && !there.agent->is_over())
+            return true;
+    }
+    return false;
+}
+
 void World::write_log(int term, int generation, const std::string& event) {
     log_.read("{\"time\":\"now\",\"generation\":" + std::to_string(generation) + ",\"event\":\"" +
               event + "\",\"term\":" + std::to_string(term) + "}");
@@ -321,7 +331,8 @@ void World::try_to_requeue(int number) {
         waiting.since = -1;
     } else if (is_proved) {
         requeued_ = true;
-        invariants_.was_requeued(*waiting.newest, may_go_on_elsewhere(waiting.node));
+        invariants_.was_requeued(
+            *waiting.newest, {may_go_on_elsewhere(waiting.node), lives_elsewhere(waiting.node)});
     } else {
         after(kLookTime, {.kind = Kind::requeue,
                           .machine = static_cast<std::int8_t>(waiting.node),

@@ -154,6 +154,7 @@ private:
     bool is_apart(int from, int node) const;
     bool refuses(const Voter& voter) const;
     bool may_go_on_elsewhere(int node) const;
+    bool lives_elsewhere(int node) const;
     void load(int node);
     void check();
     int head_now() const;
