@@ -314,7 +314,7 @@ void OptionParser::declare_all() {
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
         command_ != Command::drain && command_ != Command::attach && command_ != Command::policy &&
-        command_ != Command::audit && command_ != Command::login)
+        command_ != Command::audit && command_ != Command::login && command_ != Command::sweep)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
