@@ -68,6 +68,14 @@ EndRecord judge_stop(const AskedToStop& stop) {
     return record;
 }
 
+EndRecord judge_early_stop(const std::string& why) {
+    EndRecord record = record_of(Cause::cancelled, Certainty::certain, kStoppedEarly, why);
+    record.vain = record.no_requeue = "its sweep has stopped it early";
+    record.exit_code = exit_code::kSuccess;
+    record.outcome = kStoppedEarly;
+    return record;
+}
+
 EndRecord judge_lost_node(const std::string& node, const std::string& why, bool has_checkpoint) {
     EndRecord record = record_of(Cause::node_lost, Certainty::likely, node + " was lost", why);
     record.node = node;

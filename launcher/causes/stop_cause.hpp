@@ -26,6 +26,10 @@ struct AskedToStop {
 };
 EndRecord judge_stop(const AskedToStop& stop);
 
+/// A rule of the sweep whose element the job is has found that it is not worth going on with.
+inline constexpr char kStoppedEarly[] = "stopped early";
+EndRecord judge_early_stop(const std::string& why);
+
 EndRecord judge_lost_node(const std::string& node, const std::string& why, bool has_checkpoint);
 
 /// Who waits for the agent was killed, on that node of several; empty: there is one alone.

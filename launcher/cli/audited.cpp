@@ -54,7 +54,8 @@ const char* word_of(CheckpointAction action) {
 
 }  // namespace
 
-void audit_submission(AuditTrail& trail, const JobSpec& spec, const std::string& version) {
+void audit_submission(AuditTrail& trail, const JobSpec& spec, const std::string& version,
+                      const std::string& to) {
     if (!trail.enabled())
         return;
     trail.set_secrets(spec.secrets);
@@ -63,6 +64,8 @@ void audit_submission(AuditTrail& trail, const JobSpec& spec, const std::string&
                  {"spec", spec.spec_file},
                  {"spec_digest", hex64(spec.source_digest)},
                  {"command", mask_arguments(spec.trainer.command, spec.secrets)}};
+    if (!to.empty())
+        json["to"] = to;
     trail.require(audit_kind::kSubmit, std::move(json));
 }
 

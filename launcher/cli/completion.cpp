@@ -11,10 +11,11 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 17> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 18> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"submit", Command::submit},
+    {"sweep", Command::sweep},
     {"validate", Command::validate},
     {"schema", Command::schema},
     {"topo", Command::topo},

@@ -6,6 +6,7 @@
 #include "cli/debug_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/other_launchers.hpp"
+#include "cli/sweep_element.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "secrets/secrets.hpp"
 #include "spec/preload_words.hpp"
@@ -322,6 +323,22 @@ std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
     return hash64(text.data(), text.size());
 }
 
+/// The spec of the command line; of one that makes many jobs the one that this start is of.
+SpecResult read_spec(const CommandLine& line, const std::map<std::string, std::string>& environment,
+                     JobRequest& request) {
+    const SpecRequest asked{line.spec_file,
+                            line.overrides,
+                            environment,
+                            request.spec,
+                            line.secrets,
+                            {},
+                            line.command == Command::submit};
+    SpecResult read = load_spec(asked);
+    if (read.errors.empty() && read.sweep.given && line.command != Command::submit)
+        return choose_element(asked, std::move(read), line.command == Command::plan, request.notes);
+    return read;
+}
+
 }  // namespace
 
 void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::string>& notes) {
@@ -376,19 +393,14 @@ JobRequest job_request(const CommandLine& line,
     JobRequest request;
     apply_options(line.defaults, request.spec, request.notes);
     if (!line.spec_file.empty()) {
-        SpecResult read = load_spec({line.spec_file,
-                                     line.overrides,
-                                     environment,
-                                     request.spec,
-                                     line.secrets,
-                                     {},
-                                     line.command == Command::submit});
+        SpecResult read = read_spec(line, environment, request);
         request.spec = std::move(read.spec);
         request.errors = std::move(read.errors);
         request.site = std::move(read.site);
         request.checkpoint = std::move(read.checkpoint);
         request.root = std::move(read.root);
         request.stored = std::move(read.stored);
+        request.sweep = std::move(read.sweep);
         if (!request.errors.empty())
             return request;
         if (!request.spec.pipeline.empty()) {

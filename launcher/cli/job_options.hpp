@@ -3,6 +3,7 @@
 #include "spec/job_spec.hpp"
 #include "spec/spec_error.hpp"
 #include "spec/stored_spec.hpp"
+#include "spec/sweep_spec.hpp"
 #include "spec/value.hpp"
 
 #include <map>
@@ -31,6 +32,7 @@ struct JobRequest {
     Value site = {};         ///< SpecResult::site
     Value checkpoint = {};   ///< SpecResult::checkpoint
     Value root = {};         ///< SpecResult::root
+    SweepSpec sweep = {};    ///< SpecResult::sweep
     StoredSpec stored = {};  ///< SpecResult::stored, for submit
 };
 /// Everything together: PET_* below the spec, the spec below the command line. Reads the spec's

@@ -43,7 +43,7 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch "
-    "{run|plan|submit|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|top|"
+    "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|top|"
     "policy|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
@@ -87,6 +87,19 @@ Words words_of(Command command) {
                 "  autolaunch submit -c train.yaml slurm_config.nodes=8\n"
                 "  job=$(autolaunch submit -c train.yaml)\n"
                 "  autolaunch submit -c train.yaml --to jobset | kubectl apply -f -"};
+        case Command::sweep:
+            return {
+                "How the elements of a sweep do, the best first, and those that failed again. "
+                "docs/guides/submit.md.",
+                "autolaunch sweep status SWEEP [--json]\n"
+                "       autolaunch sweep resubmit SWEEP [ELEMENT...] [--dry-run] [--json]",
+                "SWEEP is the folder that autolaunch submit told of, or the array's number in the "
+                "folder where it was\nsubmitted. resubmit prints the number of the new array on "
+                "stdout. Exits with 0; 66 where there is no\nsweep; 69 where Slurm refuses the "
+                "array, in its own words, or does not answer.\n\n"
+                "Examples:\n"
+                "  autolaunch sweep status 4711\n"
+                "  autolaunch sweep resubmit runs/.submitted/gpt-20261129-120000-a247"};
         case Command::validate:
             return {
                 "Checks a spec. Lists every error with file:line:column; exits with 0 when there "
@@ -316,7 +329,8 @@ void OptionParser::declare_all() {
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
         command_ != Command::drain && command_ != Command::attach && command_ != Command::top &&
-        command_ != Command::policy && command_ != Command::audit && command_ != Command::login)
+        command_ != Command::policy && command_ != Command::audit && command_ != Command::login &&
+        command_ != Command::sweep)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -342,6 +356,8 @@ void OptionParser::declare_all() {
         add_login_options();
     if (command_ == Command::submit)
         add_submit_options();
+    if (command_ == Command::sweep)
+        add_sweep_options();
     if (command_ == Command::validate)
         flag("--json", json_, "The errors as JSON (docs/json-output.md)").group("General");
     if (command_ == Command::schema)
@@ -718,6 +734,11 @@ void OptionParser::add_login_options() {
     option("--ca", login_.ca_file, "Certificates to trust in place of the system's")
         .type_name("FILE")
         .group("General");
+}
+
+void OptionParser::add_sweep_options() {
+    flag("--dry-run", dry_run_, "resubmit: show what sbatch would get").group("General");
+    flag("--json", json_, "One object (docs/json-output.md)").group("General");
 }
 
 void OptionParser::add_submit_options() {

@@ -45,6 +45,7 @@ private:
     void add_audit_options();
     void add_login_options();
     void add_submit_options();
+    void add_sweep_options();
     OptionDeclaration& declare(const char* names, bool takes_value, const char* description,
                                OptionDeclaration::Tell tell) {
         return declared_.emplace_back(names, takes_value, description, std::move(tell));

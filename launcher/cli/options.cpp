@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cli/option_parser.hpp"
+#include "cli/option_values.hpp"
 #include "cli/other_launchers.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "manifests/manifests.hpp"
@@ -22,7 +23,7 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
         {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
-        {"submit", Command::submit}, {"top", Command::top}};
+        {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -453,6 +454,35 @@ CommandLine parse_audit_line(std::vector<std::string> rest) {
     return line;
 }
 
+/// `sweep status SWEEP` and `sweep resubmit SWEEP [ELEMENT...]`, with options in any order.
+CommandLine parse_sweep_line(std::vector<std::string> rest) {
+    CommandLine line;
+    line.command = Command::sweep;
+    OptionParser parser(Command::sweep);
+    auto [options, words] = take_apart(std::move(rest), parser);
+    parser.parse(options, line);
+    if (asks_about_us(parser, line))
+        return line;
+    const std::string word = words.empty() ? "" : words[0];
+    if (word != "status" && word != "resubmit")
+        throw UsageError(
+            word.empty() ? "sweep needs to know what to do" : word + ": sweep cannot do that",
+            "one of status, resubmit");
+    if (words.size() < 2)
+        throw UsageError("sweep " + word + " needs a sweep",
+                         "autolaunch sweep " + word +
+                             " runs/.submitted/NAME-DATE-TIME-XXXX, or the array's number");
+    if (word == "status" && (words.size() > 2 || line.dry_run))
+        throw UsageError(words.size() > 2 ? words[2] + ": sweep status takes one sweep"
+                                          : "--dry-run is of sweep resubmit");
+    line.sweep.action =
+        word == "status" ? SweepRequest::Action::status : SweepRequest::Action::resubmit;
+    line.sweep.sweep = words[1];
+    for (std::size_t i = 2; i < words.size(); ++i)
+        line.sweep.elements.push_back(number_from(words[i], "sweep resubmit's ELEMENT", 0));
+    return line;
+}
+
 /// `ckpt WORD` with paths and options in any order.
 CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
     CommandLine line;
@@ -491,6 +521,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         return parse_policy_line(std::move(rest));
     if (line.command == Command::audit)
         return parse_audit_line(std::move(rest));
+    if (line.command == Command::sweep)
+        return parse_sweep_line(std::move(rest));
     if (line.command == Command::report || line.command == Command::clean ||
         line.command == Command::drain || line.command == Command::attach ||
         line.command == Command::top || line.command == Command::login)

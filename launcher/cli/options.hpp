@@ -5,6 +5,7 @@
 #include "oidc/device_flow.hpp"
 #include "policy/policy_command.hpp"
 #include "secrets/secrets.hpp"
+#include "submission/sweep_command.hpp"
 
 #include <map>
 #include <optional>
@@ -46,6 +47,7 @@ enum class Command {
     run,
     plan,
     submit,
+    sweep,
     validate,
     schema,
     topo,
@@ -86,6 +88,7 @@ struct CommandLine {
     AuditRequest audit;
     oidc::LoginRequest login;
     SubmitOptions submit;
+    SweepRequest sweep;
     bool svg = false;         ///< topo --svg
     bool markdown = false;    ///< schema --markdown, lint --rules --markdown
     bool rules = false;       ///< lint --rules
@@ -96,7 +99,7 @@ struct CommandLine {
     std::string html_file;    ///< report --html
     std::string job;          ///< clean --job, drain --job
     std::string secret_file;  ///< drain, attach, top --secret-file
-    bool dry_run = false;     ///< clean --dry-run, submit --dry-run
+    bool dry_run = false;     ///< clean, submit, sweep --dry-run
     bool drain = false;       ///< run --drain, clean --drain
     bool take_back = false;   ///< drain --take-back
     bool once = false;        ///< top --once

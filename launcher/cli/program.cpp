@@ -43,6 +43,7 @@
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
 #include "submission/code_state.hpp"
+#include "sweep/elements.hpp"
 #include "topology/load_capture.hpp"
 #include "topology/read_topology.hpp"
 #include "topology_view/topology_json.hpp"
@@ -121,6 +122,9 @@ int validate(const CommandLine& line, const Place& place) {
     const JobSite site = JobSite::read(result.site, result.errors);
     settle_workspace(result.spec, site, result.errors);
     settle_with_site(result.spec, result.checkpoint, site, result.errors);
+    const auto elements =
+        result.errors.empty() ? sweep_elements(result.sweep) : std::vector<SweepElement>();
+    check_elements(result, elements, result.errors);
     const auto record = site.record(JobSite::Slurm::ask, result.spec.checkpoint.recipients.size());
     const PolicyVerdict verdict = site.judge(claim_of_spec(result.spec, site.settings().action));
     keep_verdict(verdict, *record);
@@ -129,8 +133,11 @@ int validate(const CommandLine& line, const Place& place) {
     if (!result.errors.empty())
         return line.json ? code_of(result.errors) : report_errors(result.errors, place);
     if (!line.json)
-        place.screen.print(line.spec_file + ": valid\n" + site_table(*record) +
-                           words_on_the_way(result.spec));
+        place.screen.print(line.spec_file + ": valid" +
+                           (elements.empty()
+                                ? ""
+                                : ", a sweep of " + std::to_string(elements.size()) + " elements") +
+                           "\n" + site_table(*record) + words_on_the_way(result.spec));
     require_allowed(verdict);
     return exit_code::kSuccess;
 }
@@ -340,7 +347,7 @@ int start_job(const CommandLine& line, const JobSite& site, const JobRequest& re
         [&place](const std::string& uncompared) { complain_once(uncompared, place); },
         [&trail](const PolicyVerdict& verdict) { audit_decision(trail, verdict); });
     return run_job(request.spec, place.environment, build_info::kVersion, line.drain, gate,
-                   audit_witness(trail));
+                   audit_witness(trail), request.sweep);
 }
 
 int run_or_plan(const CommandLine& line, const Place& place) {
@@ -431,6 +438,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
                 environment, screen);
         case Command::submit:
             return submit_job(line, environment, screen);
+        case Command::sweep:
+            return run_sweep(line, environment, screen);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, place);

@@ -1,6 +1,10 @@
 #include "cli/submit.hpp"
 
+#include "audit/audit_settings.hpp"
+#include "audit/audit_trail.hpp"
+#include "base/hostname.hpp"
 #include "base/workspace.hpp"
+#include "cli/audited.hpp"
 #include "cli/build_info.hpp"
 #include "cli/job_options.hpp"
 #include "cli/print_manifest.hpp"
@@ -11,6 +15,7 @@
 #include "policy/job_workspace.hpp"
 #include "spec/interpolate.hpp"
 #include "submission/submit_command.hpp"
+#include "submission/sweep_command.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -60,11 +65,19 @@ std::optional<SubmitRequest> request_for(const CommandLine& line, JobRequest job
     if (!job.errors.empty())
         return std::nullopt;
     require_role(site, job.spec, screen);
+    if (!line.dry_run) {
+        AuditTrail trail(
+            audit_settings_of(site.settings()), environment, hostname(),
+            [&screen](const std::string& text) { screen.complain("autolaunch: " + text); });
+        audit_submission(trail, job.spec, build_info::kVersion, line.submit.to);
+    }
     set_workspace(workspace_of(job.spec.workspace));
     SubmitRequest request;
     request.environment = environment;
-    request.read = {
-        .spec = std::move(job.spec), .root = std::move(job.root), .stored = std::move(job.stored)};
+    request.read = {.spec = std::move(job.spec),
+                    .root = std::move(job.root),
+                    .sweep = std::move(job.sweep),
+                    .stored = std::move(job.stored)};
     request.words = line.program;
     request.overrides = line.overrides;
     request.version = build_info::kVersion;
@@ -121,6 +134,10 @@ int submit_stages(const CommandLine& line, const JobRequest& pipeline,
 int print_for_kubectl(const CommandLine& line, ManifestKind kind, const EnvironmentMap& environment,
                       const Screen& screen) {
     SpecResult read = load_spec({line.spec_file, line.overrides, environment});
+    if (read.sweep.given)
+        read.errors.push_back(error_at(read.sweep.at, "sweep",
+                                       "makes an array of Slurm's, and no manifest; write one spec "
+                                       "an element"));
     const JobSite site = JobSite::read(read.site, read.errors);
     settle_workspace(read.spec, site, read.errors);
     settle_with_site(read.spec, read.checkpoint, site, read.errors);
@@ -147,6 +164,19 @@ int submit_job(const CommandLine& line, const std::map<std::string, std::string>
         return report(errors, screen);
     const int code = submit_to_slurm(*request, errors);
     return errors.empty() ? code : report(errors, screen);
+}
+
+int run_sweep(const CommandLine& line, const std::map<std::string, std::string>& environment,
+              const Screen& screen) {
+    SweepRequest request = line.sweep;
+    request.json = line.json;
+    request.dry_run = line.dry_run;
+    request.environment = without_job(environment);
+    request.say = [&screen](const std::string& text) { screen.complain("autolaunch: " + text); };
+    request.print = [&screen, json = line.json](const std::string& text) {
+        json ? screen.print_json(text) : screen.print(text);
+    };
+    return run_sweep_command(request);
 }
 
 }  // namespace autolaunch::launcher

@@ -11,4 +11,8 @@ namespace autolaunch::launcher {
 int submit_job(const CommandLine& line, const std::map<std::string, std::string>& environment,
                const Screen& screen);
 
+/// `autolaunch sweep`. Its exit code; throws Error. Blocks as run_sweep_command().
+int run_sweep(const CommandLine& line, const std::map<std::string, std::string>& environment,
+              const Screen& screen);
+
 }  // namespace autolaunch::launcher

@@ -201,13 +201,12 @@ std::string with_digest(const std::string& image, const std::string& digest) {
 }
 
 std::string pyxis_options(const ContainerSpec& spec) {
-    std::vector<std::string> mounts;
+    std::vector<ContainerMount> mounts;
     for (const std::string& text : spec.mounts)
-        if (const auto mount = container_mount_from(text))
-            mounts.push_back(mount->source + ':' + mount->target + ':' +
-                             (mount->writable ? "rw" : "ro"));
+        if (auto mount = container_mount_from(text))
+            mounts.push_back(std::move(*mount));
     return "--container-image=" + spec.image +
-           (mounts.empty() ? "" : " --container-mounts=" + join(mounts, ",")) +
+           (mounts.empty() ? "" : " --container-mounts=" + pyxis_mounts(mounts)) +
            " --no-container-mount-home";
 }
 

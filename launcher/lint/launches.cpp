@@ -150,6 +150,7 @@ Launch launch_of(const ShellCommand& command, const SbatchScript& script) {
         const auto parsed =
             parse_slurm_options(std::span(words).subspan(at + 1), SlurmProgram::srun);
         launch.srun_options = parsed.options;
+        launch.of_plugins = parsed.of_plugins;
         at += 1 + parsed.rest;
     }
     launch.program.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())),

@@ -18,6 +18,7 @@ struct Launch {
     bool by_exec = false;
     bool inner_shell = false;  ///< bash -c '…': its text is read by a shell in each task
     std::vector<SlurmOption> srun_options;
+    std::vector<PluginOption> of_plugins;  ///< of srun's
     std::vector<Word> program;  ///< without srun and its options, variables of one's own replaced
     Tool tool = Tool::other;
     std::size_t tool_at = 0;  ///< index in program, where tool is not `other`

@@ -206,10 +206,12 @@ struct Reader {
             parsed.unknown.push_back(std::move(unknown));
             return;
         }
-        parsed.of_plugins.push_back({unknown.written, plugin, word.line});
-        if (shape != nullptr && shape->takes == Takes::value && !has_value &&
-            parsed.rest + 1 < words.size())
-            ++parsed.rest;
+        parsed.of_plugins.push_back({unknown.written, plugin, word.line, name, {}});
+        std::optional<std::string>& value = parsed.of_plugins.back().value;
+        if (has_value)
+            value = word.value.substr(word.value.find('=') + 1);
+        else if (shape != nullptr && shape->takes == Takes::value && parsed.rest + 1 < words.size())
+            value = words[++parsed.rest].value;
     }
 
     void read_short(const Word& word) {

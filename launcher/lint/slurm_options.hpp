@@ -1,6 +1,7 @@
 #pragma once
 #include "lint/shell_script.hpp"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ struct UnknownOption {
 struct PluginOption {
     std::string written, plugin;  ///< plugin: empty where it is not known
     int line = 0;
+    std::string name = {};  ///< long, without dashes
+    std::optional<std::string> value = {};
 };
 
 struct ParsedOptions {

@@ -1,9 +1,11 @@
 #include "lint/spec_file.hpp"
 
 #include "base/text.hpp"
+#include "sweep/elements.hpp"
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -83,8 +85,11 @@ SpecFile read_spec_file(const std::string& file, const std::string& text,
           "SLURM_SUBMIT_DIR", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID",
           "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT", "SLURM_TMPDIR"})
         in_job.try_emplace(name, "1");
-    return {file, load_spec({.file = file, .overrides = {}, .environment = in_job, .text = text}),
-            split(text, '\n')};
+    SpecResult read =
+        load_spec({.file = file, .overrides = {}, .environment = in_job, .text = text});
+    if (read.errors.empty() && read.sweep.makes_elements())
+        check_elements(read, sweep_elements(read.sweep), read.errors);
+    return {file, std::move(read), split(text, '\n')};
 }
 
 }  // namespace autolaunch::launcher

@@ -66,8 +66,10 @@ std::string preload_line(const PythonPreloaded& imports) {
 
 std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style) {
     const std::string ran = format_duration(job.ran);
+    const bool is_early = job.exit_code == exit_code::kSuccess && job.outcome == "stopped early";
     std::string text =
-        job.exit_code == exit_code::kSuccess
+        is_early ? style.green(job.outcome) + " after " + ran
+        : job.exit_code == exit_code::kSuccess
             ? style.green("done") + " in " + ran
             : fmt::format("{} after {} · exit code {}", style.red(job.outcome), ran, job.exit_code);
     if (job.restarts > 0)

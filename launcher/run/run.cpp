@@ -274,7 +274,7 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
-            bool drain, const StartGate& gate, const JobWitness& witness) {
+            bool drain, const StartGate& gate, const JobWitness& witness, const SweepSpec& sweep) {
     JobOrigin origin;
     const auto began = std::chrono::system_clock::now();
     fill_standard_streams();
@@ -399,7 +399,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
                    check,
                    joined.head || joined.peers ? door_of(sockets->path()) : std::string(),
                    keep_head,
-                   &stranded},
+                   &stranded,
+                   &sweep},
                   std::move(keeper_gone), {environment, file_limit, ignores_hangup()});
     coordinator.reset();
     sockets.reset();

@@ -3,6 +3,7 @@
 #include "run/job_witness.hpp"
 #include "run/start_gate.hpp"
 #include "spec/job_spec.hpp"
+#include "spec/sweep_spec.hpp"
 
 #include <string>
 
@@ -18,11 +19,12 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 
 /// `autolaunch run`, from a spec to an exit code. `environment` is the program's own; `version`
 /// goes into the banner; `drain` asks for a node to be drained where something of the job does not
-/// go. Throws Error before anything is started.
+/// go. `sweep`: whose element the job is, if it is one. Throws Error before anything is started.
 ///
 /// Splits the process (spawn/keeper.hpp): it returns in the agent only. Threads: the main thread,
 /// before any other. Blocks: until the job is over.
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
-            bool drain, const StartGate& gate = {}, const JobWitness& witness = {});
+            bool drain, const StartGate& gate = {}, const JobWitness& witness = {},
+            const SweepSpec& sweep = {});
 
 }  // namespace autolaunch::launcher

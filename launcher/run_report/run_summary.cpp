@@ -60,8 +60,8 @@ std::string format_moment(RecordTime at) {
 std::string outcome_words(const RunRecord& record) {
     if (record.outcome.empty())
         return record.started ? "goes on, or was killed" : "nothing recorded";
-    if (record.exit_code == 0)
-        return "done";
+    if (record.exit_code == 0)  // or a rule of its sweep has stopped it
+        return record.outcome == "succeeded" ? "done" : record.outcome;
     return fmt::format("{} (exit code {})", record.outcome, record.exit_code.value_or(0));
 }
 

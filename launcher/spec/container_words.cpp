@@ -102,6 +102,14 @@ std::optional<ContainerMount> container_mount_from(std::string_view text) {
     return mount;
 }
 
+std::string pyxis_mounts(const std::vector<ContainerMount>& mounts) {
+    std::vector<std::string> words;
+    words.reserve(mounts.size());
+    for (const ContainerMount& mount : mounts)
+        words.push_back(mount.source + ':' + mount.target + (mount.writable ? ":rw" : ":ro"));
+    return join(words, ",");
+}
+
 bool is_image_digest(std::string_view text) {
     return text.starts_with(kDigestKind) && text.size() == kDigestKind.size() + kDigestDigits &&
            std::all_of(text.begin() + kDigestKind.size(), text.end(),

@@ -21,6 +21,9 @@ struct ContainerMount {
 /// Nothing for other text. Pure.
 std::optional<ContainerMount> container_mount_from(std::string_view text);
 
+/// "/data:/data:ro,/scratch:/scratch:rw", as pyxis' --container-mounts has them. Pure.
+std::string pyxis_mounts(const std::vector<ContainerMount>& mounts);
+
 /// "sha256:" and 64 hexadecimal digits. Pure.
 bool is_image_digest(std::string_view text);
 

@@ -125,7 +125,12 @@ void apply_override(Value& root, const std::string& text, Secrets secrets,
     if (!found.empty())
         return;
     place_all(value, at);
-    const auto names = split(text.substr(0, equals), '.');
+    set_path(root, text.substr(0, equals), std::move(value), at, errors);
+}
+
+void set_path(Value& root, const std::string& path, Value value, const Origin& at,
+              std::vector<SpecError>& errors) {
+    const auto names = split(path, '.');
     if (names.size() > kMaxPath ||
         names.size() + static_cast<std::size_t>(depth_of(value)) > kMaxDepth) {
         errors.push_back(error_at(at, "", "nested too deeply"));
@@ -137,14 +142,14 @@ void apply_override(Value& root, const std::string& text, Secrets secrets,
         return;
     }
     Value* target = &root;
-    std::string path;
+    std::string walked;
     for (const auto& name : names) {
         Value* next = step_into(*target, name, at);
         if (next == nullptr) {
-            errors.push_back(error_at(at, "", why_no_step(*target, name, path)));
+            errors.push_back(error_at(at, "", why_no_step(*target, name, walked)));
             return;
         }
-        path += path.empty() ? name : '.' + name;
+        walked += walked.empty() ? name : '.' + name;
         target = next;
     }
     *target = std::move(value);

@@ -13,4 +13,8 @@ namespace autolaunch::launcher {
 void apply_override(Value& root, const std::string& text, Secrets secrets,
                     std::vector<SpecError>& errors);
 
+/// The same, of a value that was read already: errors name `at`.
+void set_path(Value& root, const std::string& path, Value value, const Origin& at,
+              std::vector<SpecError>& errors);
+
 }  // namespace autolaunch::launcher

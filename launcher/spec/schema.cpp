@@ -33,6 +33,24 @@ Section pipeline_section() {
             .of_pipeline = true};
 }
 
+Section sweep_section() {
+    return {
+        .name = "sweep",
+        .description =
+            "Many jobs of this spec, an array of Slurm's, each with other values of some keys "
+            "(docs/guides/submit.md#sweeps). `grid`: {optimizer.lr: [1e-3, 1e-4], "
+            "trainer.config.seed: [1, 2]}, all combinations; `list`: [{optimizer.lr: 1e-2, "
+            "model.layers: 4}], these; `random`: {samples: 20, seed: 1, ranges: "
+            "{optimizer.lr: {log: [1e-5, 1e-2]}}}, drawn from uniform, log or integer: [LOW, "
+            "HIGH], or choice: [A, B]. `metric` (loss, seconds or tokens_per_second, without it "
+            "loss) and `mode` (min or max, without it min) say which is best. `early_stop`: "
+            "{rule: median, every: 100, min_elements: 3} or {rule: asha, eta: 3}, both with "
+            "min_steps: 100; metric and mode may stand there, too. `element` is the number of "
+            "the one that `run` or `plan` is of. `of` and `values` are what autolaunch submit "
+            "writes into an element's stored spec.",
+        .of_sweep = true};
+}
+
 Section secrets_section() {
     return {.name = "secrets",
             .description =
@@ -725,6 +743,7 @@ std::vector<Section> make_sections() {
             logging_section(),
             secrets_section(),
             pipeline_section(),
+            sweep_section(),
             section_of_site("vault"),
             section_of_site("security"),
             section_of_site("authentication"),

@@ -87,6 +87,7 @@ struct Section {
     std::vector<Key> keys = {};
     bool of_site = false;      ///< launcher/site reads it, as in the administrator's file
     bool of_pipeline = false;  ///< a list of stages (pipeline_words.hpp)
+    bool of_sweep = false;     ///< many jobs of one spec (sweep_words.hpp)
     bool of_secrets = false;   ///< its keys are names of variables (secret_words.hpp)
 
     const Key* find(std::string_view key) const;

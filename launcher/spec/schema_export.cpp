@@ -242,6 +242,57 @@ Json key_schema(const Key& key) {
     return schema;
 }
 
+/// sweep_words.cpp reads it.
+Json sweep_schema() {
+    const Json path = {{"pattern", "^[A-Za-z0-9_.-]+$"}};
+    const Json some = {{"type", "array"}, {"minItems", 1}};
+    const Json ends = {{"type", "array"},
+                       {"minItems", 2},
+                       {"maxItems", 2},
+                       {"items", {{"type", {"number", "string"}}}}};
+    const Json settings = {{"type", "object"}, {"propertyNames", path}, {"minProperties", 1}};
+    const Json metric = {{"enum", {"loss", "seconds", "tokens_per_second"}}};
+    const Json mode = {{"enum", {"min", "max"}}};
+    const Json count = {{"type", {"integer", "string"}}};
+    const auto only = [](Json properties) {
+        return Json{{"type", "object"},
+                    {"additionalProperties", false},
+                    {"properties", std::move(properties)}};
+    };
+    Json grid = settings, list = some, range = only({});
+    grid["additionalProperties"] = some;
+    list["items"] = settings;
+    range["minProperties"] = range["maxProperties"] = 1;
+    for (const char* kind : {"uniform", "log", "integer"})
+        range["properties"][kind] = ends;
+    range["properties"]["choice"] = some;
+    Json random = only({{"samples", count},
+                        {"seed", count},
+                        {"ranges",
+                         {{"type", "object"},
+                          {"propertyNames", path},
+                          {"minProperties", 1},
+                          {"additionalProperties", range}}}});
+    random["required"] = {"samples", "ranges"};
+    Json early_stop = only({{"rule", {{"enum", {"median", "asha"}}}},
+                            {"metric", metric},
+                            {"mode", mode},
+                            {"min_steps", count},
+                            {"every", count},
+                            {"eta", count},
+                            {"min_elements", count}});
+    early_stop["required"] = {"rule"};
+    return only({{"grid", grid},
+                 {"list", list},
+                 {"random", random},
+                 {"metric", metric},
+                 {"mode", mode},
+                 {"early_stop", early_stop},
+                 {"element", count},
+                 {"of", {{"type", "string"}}},
+                 {"values", settings}});
+}
+
 /// In a section with a _target_ other keys are the trainer's own; elsewhere only those whose value
 /// has one.
 Json section_schema(const Section& section) {
@@ -265,6 +316,10 @@ Json section_schema(const Section& section) {
         return schema;
     }
     schema["type"] = {"object", "null"};
+    if (section.of_sweep) {
+        schema.update(sweep_schema());
+        return schema;
+    }
     if (section.of_site)
         return schema;
     if (section.of_secrets) {
@@ -323,7 +378,8 @@ std::string schema_markdown() {
     for (const auto& section : sections()) {
         text += "### `" + std::string(section.name) + "`\n\n" + std::string(section.description);
         text += section.free_form ? " Any content; it reaches the trainer untouched.\n\n" : "\n\n";
-        if (section.free_form || section.of_site || section.of_secrets || section.of_pipeline)
+        if (section.free_form || section.of_site || section.of_secrets || section.of_pipeline ||
+            section.of_sweep)
             continue;
         text += "| key | expects | default | meaning |\n|---|---|---|---|\n";
         for (const auto& key : section.keys) {

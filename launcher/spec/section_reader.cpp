@@ -35,7 +35,7 @@ void read_section(const Section& section, const Value& value, JobSpec& spec,
         return read_pipeline(value, spec.pipeline, errors);
     if (section.of_secrets)
         return read_secrets(value, spec.given_secrets, errors);
-    if (section.free_form || section.of_site || value.is_null())
+    if (section.free_form || section.of_site || section.of_sweep || value.is_null())
         return;
     if (!value.is_mapping()) {
         errors.push_back(error_at(value.at, std::string(section.name),
@@ -127,7 +127,7 @@ std::string trainer_config(const Value& root, std::vector<SpecError>& errors) {
         const bool whole = section == nullptr ? contains_target(entry.value) : section->free_form;
         if (whole) {
             config[entry.key] = to_json(entry.value, entry.key, errors);
-        } else if (section != nullptr && entry.value.is_mapping()) {
+        } else if (section != nullptr && !section->of_sweep && entry.value.is_mapping()) {
             auto part = nlohmann::ordered_json::object();
             for (const auto& inner : entry.value.entries) {
                 if (reaches_trainer(*section, entry.value, inner))

@@ -5,6 +5,7 @@
 #include "spec/override.hpp"
 #include "spec/schema.hpp"
 #include "spec/section_reader.hpp"
+#include "spec/sweep_words.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -91,6 +92,32 @@ void order(std::vector<SpecError>& errors) {
 
 }  // namespace
 
+SpecResult with_settings(const SpecResult& read, const SweepElement& settings,
+                         const JobSpec& base) {
+    SpecResult result{.spec = base};
+    result.spec.spec_file = read.spec.spec_file;
+    result.spec.source_digest = read.spec.source_digest;
+    result.root = read.root;
+    result.stored = read.stored;
+    for (const SweepSetting& setting : settings) {
+        set_path(result.root, setting.key, setting.value, setting.key_at, result.errors);
+        std::vector<SpecError> same;
+        if (result.stored.root.is_mapping())
+            set_path(result.stored.root, setting.key, setting.value, setting.key_at, same);
+    }
+    for (Value* root : {&result.root, &result.stored.root})
+        std::erase_if(root->entries, [](const Entry& entry) { return entry.key == "sweep"; });
+    check_module(result.root, result.errors);
+    read_sections(result.root, result.spec, result.errors);
+    result.sweep = read.sweep;
+    result.sweep.values = settings;
+    result.site = site_sections(result.root);
+    if (const Entry* checkpoint = result.root.find("checkpoint"))
+        result.checkpoint = checkpoint->value;
+    order(result.errors);
+    return result;
+}
+
 SpecResult load_spec(const SpecRequest& request) {
     SpecResult result{.spec = request.base};
     result.spec.spec_file = request.file;
@@ -114,6 +141,8 @@ SpecResult load_spec(const SpecRequest& request) {
         check_module(root, result.errors);
         read_sections(root, result.spec, result.errors);
         result.site = site_sections(root);
+        if (const Entry* sweep = root.find("sweep"))
+            read_sweep(sweep->value, result.sweep, result.errors);
         if (const Entry* checkpoint = root.find("checkpoint"))
             result.checkpoint = checkpoint->value;
         result.root = std::move(root);

@@ -3,6 +3,8 @@
 #include "base/text.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
 
 namespace autolaunch::launcher {
 
@@ -18,7 +20,11 @@ std::optional<long long> plain_number(std::string_view text) {
                                                                         : std::nullopt;
 }
 
-bool take_range(std::string_view text, ArrayNumbers& numbers) {
+struct Range {
+    long long first = 0, last = 0, step = 1;
+};
+
+std::optional<Range> range_from(std::string_view text) {
     const std::size_t colon = text.find(':'), dash = text.find('-');
     const auto step =
         colon == std::string_view::npos ? std::optional(1LL) : plain_number(text.substr(colon + 1));
@@ -27,9 +33,17 @@ bool take_range(std::string_view text, ArrayNumbers& numbers) {
     const auto last = dash == std::string_view::npos ? first : plain_number(range.substr(dash + 1));
     const bool stepped = colon != std::string_view::npos && dash == std::string_view::npos;
     if (!first || !last || !step || *step < 1 || *last < *first || stepped)
+        return std::nullopt;
+    return Range{*first, *last, *step};
+}
+
+bool take_range(std::string_view text, ArrayNumbers& numbers) {
+    const auto range = range_from(text);
+    if (!range)
         return false;
-    numbers.count += (*last - *first) / *step + 1;
-    numbers.highest = std::max(numbers.highest, *first + (*last - *first) / *step * *step);
+    const long long steps = (range->last - range->first) / range->step;
+    numbers.count += steps + 1;
+    numbers.highest = std::max(numbers.highest, range->first + steps * range->step);
     return true;
 }
 
@@ -52,6 +66,20 @@ std::optional<ArrayNumbers> parse_array(std::string_view text, std::string& why)
             return std::nullopt;
         }
     return numbers;
+}
+
+std::vector<long long> list_array(std::string_view text) {
+    constexpr std::size_t kMost = 100'000;
+    std::set<long long> numbers;
+    for (const std::string& part : split(text.substr(0, text.find('%')), ',')) {
+        const auto range = range_from(part);
+        if (!range)
+            return {};
+        for (long long number = range->first; number <= range->last; number += range->step)
+            if (numbers.insert(number).second && numbers.size() > kMost)
+                return {};
+    }
+    return {numbers.begin(), numbers.end()};
 }
 
 }  // namespace autolaunch::launcher

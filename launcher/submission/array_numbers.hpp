@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -14,5 +15,9 @@ struct ArrayNumbers {
 
 /// Nothing: it is none; `why` says in words what is wrong. Pure.
 std::optional<ArrayNumbers> parse_array(std::string_view text, std::string& why);
+
+/// Each number of what Slurm writes of an array, such as "3" or "4-7%2", ascending. Empty: it is
+/// none of those, or of more than 100000. Pure.
+std::vector<long long> list_array(std::string_view text);
 
 }  // namespace autolaunch::launcher

@@ -5,6 +5,8 @@
 #include "lint/sbatch_script.hpp"
 #include "lint/slurm_options.hpp"
 #include "secrets/secrets.hpp"
+#include "spec/container_words.hpp"
+#include "spec/sweep_words.hpp"
 #include "stopping/stop_budget.hpp"
 #include "submission/dependencies.hpp"
 
@@ -89,10 +91,12 @@ private:
     void add_times();
     void add_signal();
     void add_array();
+    void add_sweep();
     void add_files();
     void add_extra_arguments();
     void add_extra(const SlurmOption& option);
     void add_environment();
+    void add_container();
     void add_start();
     bool is_elastic() const {
         return spec_.resources.most_nodes > spec_.resources.nodes ||
@@ -281,8 +285,27 @@ void Builder::add_times() {
         add_default("no-kill", std::nullopt, "nodes");
 }
 
+/// An element each, from 0.
+void Builder::add_sweep() {
+    if (!slurm_.array.empty())
+        return fail("array", "stands beside `sweep`, which makes the array; remove one of them");
+    if (read_.sweep.element)
+        return fail("sweep", "element",
+                    "is of `run` and `plan`, which are of one element; submit takes all");
+    const auto count = static_cast<long long>(count_elements(read_.sweep));
+    request_.array = {.count = count, .highest = count - 1};
+    std::string numbers = count > 1 ? fmt::format("0-{}", count - 1) : "0";
+    if (slurm_.array_throttle) {
+        request_.array->throttle = *slurm_.array_throttle;
+        numbers += fmt::format("%{}", *slurm_.array_throttle);
+    }
+    add_text("array", "array", numbers);
+}
+
 void Builder::add_array() {
-    if (slurm_.array.empty()) {
+    if (read_.sweep.makes_elements()) {
+        add_sweep();
+    } else if (slurm_.array.empty()) {
         if (slurm_.array_throttle)
             fail("array_throttle", "stands without array");
     } else {
@@ -323,7 +346,7 @@ void Builder::add_files() {
     for (const auto& [name, value] :
          {std::pair<std::string, std::string>{"output", slurm_.output}, {"error", slurm_.error}}) {
         const std::size_t slash = value.rfind('/');
-        if (!value.empty() && !slurm_.array.empty() && !differs_by_element(value))
+        if (!value.empty() && request_.array && !differs_by_element(value))
             fail(name, "all jobs of the array would write to one file; use %a, as in %A_%a.out");
         if (slash != std::string::npos && value.substr(0, slash).find('%') != std::string::npos)
             fail(name,
@@ -415,6 +438,35 @@ void Builder::add_environment() {
         script.setup.push_back(take("setup", line));
 }
 
+/// With pyxis srun starts the step in the image; of the node autolaunch there needs the folder
+/// where relative paths are, and the one of the runs with its spec.
+void Builder::add_container() {
+    const ContainerSpec& container = spec_.container;
+    if (container.image.empty() || container.runtime != "pyxis")
+        return;
+    std::vector<ContainerMount> mounts;
+    for (const std::string& text : container.mounts)
+        if (auto mount = container_mount_from(text))
+            mounts.push_back(std::move(*mount));
+    const std::string runs = place_.stored_spec.substr(0, place_.stored_spec.rfind("/.submitted/"));
+    for (const std::string& folder : {place_.folder, runs})
+        if (std::none_of(mounts.begin(), mounts.end(), [&](const ContainerMount& mount) {
+                return (folder + '/').starts_with(mount.target + '/');
+            }))
+            mounts.push_back({folder, folder, true});
+    for (const ContainerMount& mount : mounts)
+        if ((mount.source + mount.target).find_first_of(":,") != std::string::npos)
+            return fail("container", "mounts",
+                        mount.source + " has a : or a comma, at which pyxis takes mounts apart");
+    auto& srun = request_.script.srun;
+    srun.push_back({"container-image", container.image});
+    srun.push_back({"container-mounts", pyxis_mounts(mounts)});
+    srun.push_back({"no-container-mount-home", {}});
+    request_.notes.push_back("container.runtime is pyxis: the step is in " + container.image +
+                             ", where autolaunch must be installed as " + place_.autolaunch +
+                             "; mounted for it: " + pyxis_mounts(mounts));
+}
+
 void Builder::add_start() {
     BatchScript& script = request_.script;
     if (is_elastic()) {
@@ -424,6 +476,7 @@ void Builder::add_start() {
     } else if (nodes_ > 1) {
         script.srun.push_back({"wait", "60"});
     }
+    add_container();
     script.remarks = {"By autolaunch submit -c " + spec_.spec_file + "; the spec as it was then is",
                       place_.stored_spec};
     script.program = {place_.autolaunch};

@@ -155,6 +155,8 @@ BatchScript read_batch_script(const std::string& text) {
             continue;
         for (const SlurmOption& option : launch.srun_options)
             script.srun.push_back(option_from(option));
+        for (const PluginOption& option : launch.of_plugins)
+            script.srun.push_back({option.name, option.value});
         for (const Word& word : launch.program)
             script.program.push_back(word.value);
     }

@@ -20,10 +20,10 @@ struct BatchScript {
     std::vector<std::string> remarks;  ///< comments at its top, a line each
     std::vector<BatchOption> options;  ///< #SBATCH lines
     std::vector<std::string> modules;
-    std::string venv;                ///< the folder; empty: none
-    std::string conda;               ///< its name or folder; empty: none
-    std::vector<std::string> setup;  ///< lines of shell, as the user wrote them
-    std::vector<BatchOption> srun;
+    std::string venv;                  ///< the folder; empty: none
+    std::string conda;                 ///< its name or folder; empty: none
+    std::vector<std::string> setup;    ///< lines of shell, as the user wrote them
+    std::vector<BatchOption> srun;     ///< those of plugins last
     std::vector<std::string> program;  ///< autolaunch and its arguments
 
     const BatchOption* option(std::string_view name) const;

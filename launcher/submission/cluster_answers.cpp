@@ -40,24 +40,6 @@ std::optional<long long> number_in(const std::string& text) {
     return parse_integer(text, value) ? std::optional(value) : std::nullopt;
 }
 
-/// "488281M": MiB for memory, a count for all else.
-std::optional<long long> tres_count(std::string text) {
-    long long factor = 1;
-    if (!text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0) {
-        const auto unit = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
-        const std::size_t place = std::string_view("MGTP").find(unit);
-        if (place == std::string_view::npos)
-            return std::nullopt;
-        factor = 1LL << (10 * place);
-        text.pop_back();
-    }
-    const auto number = number_in(text.substr(0, text.find('.')));
-    constexpr long long kMost = 1'000'000'000'000LL;
-    if (!number || *number < 0 || *number > kMost / factor)
-        return std::nullopt;
-    return *number * factor;
-}
-
 void add_most(const Row& row, const char* column, AccountLimits& limits) {
     for (const std::string& one : split(value_in(row, column), ',')) {
         const std::size_t equals = one.find('=');
@@ -85,6 +67,23 @@ std::vector<std::string> words_of(const std::string& list) {
 }
 
 }  // namespace
+
+std::optional<long long> tres_count(std::string text) {
+    long long factor = 1;
+    if (!text.empty() && std::isalpha(static_cast<unsigned char>(text.back())) != 0) {
+        const auto unit = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
+        const std::size_t place = std::string_view("MGTP").find(unit);
+        if (place == std::string_view::npos)
+            return std::nullopt;
+        factor = 1LL << (10 * place);
+        text.pop_back();
+    }
+    const auto number = number_in(text.substr(0, text.find('.')));
+    constexpr long long kMost = 1'000'000'000'000LL;
+    if (!number || *number < 0 || *number > kMost / factor)
+        return std::nullopt;
+    return *number * factor;
+}
 
 std::vector<std::string> partitions_question() { return {"scontrol", "show", "partition", "-o"}; }
 

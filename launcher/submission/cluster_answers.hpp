@@ -25,6 +25,9 @@ std::vector<std::string> partitions_question();
 std::vector<std::string> associations_question(const std::string& user);
 std::vector<std::string> qos_question();
 
+/// "488281M": MiB for memory, a count for all else. Nothing: it is none. Pure.
+std::optional<long long> tres_count(std::string text);
+
 /// Value of "NAME = VALUE" of scontrol show config; empty where it is not there. Pure.
 std::string config_value(std::string_view config, std::string_view name);
 

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "submission/slurm_queue.hpp"
 #include "submission/stored_job.hpp"
+#include "sweep/elements.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -179,7 +180,8 @@ nlohmann::ordered_json to_json(const CodeState& state) {
 
 bool was_submitted(const fs::path& spec_file) {
     try {
-        return spec_file.filename() == kStoredSpec &&
+        const std::string name = spec_file.filename();
+        return (name == kStoredSpec || is_stored_element(name)) &&
                is_file(spec_file.parent_path() / kStoredRecord);
     } catch (const Error&) {  // then somebody else says what is wrong with the folder
         return false;

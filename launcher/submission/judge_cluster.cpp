@@ -62,6 +62,7 @@ public:
           root_(read.root),
           request_(request),
           answers_(answers),
+          sweep_(read.sweep),
           config_(answers.config.value_or("")),
           save_(save),
           now_(now),
@@ -100,6 +101,13 @@ private:
         verdict_.warnings.push_back(at(key, std::move(message)));
     }
 
+    struct Asked {
+        std::string_view tres;
+        std::string key;  ///< of slurm_config
+        std::string_view name;
+        std::optional<long long> count = {};  ///< of the whole job
+    };
+    std::vector<Asked> all_asked() const;
     void check_array();
     void check_dependencies();
     void check_partitions();
@@ -119,6 +127,7 @@ private:
     const Value& root_;
     const BatchRequest& request_;
     const ClusterAnswers& answers_;
+    const SweepSpec& sweep_;
     std::string config_;
     std::optional<std::chrono::milliseconds> save_;
     system_clock::time_point now_;
@@ -134,6 +143,12 @@ void Judge::check_array() {
         return;
     if (!most)
         verdict_.unknown.push_back("MaxArraySize: how far an array may go");
+    else if (request_.array->highest >= *most && sweep_.makes_elements())
+        verdict_.refused.push_back(error_at(
+            sweep_.at, "sweep",
+            fmt::format("makes {} elements, and MaxArraySize of this cluster is {}: no array has "
+                        "more",
+                        request_.array->count, *most)));
     else if (request_.array->highest >= *most)
         refuse("array", fmt::format("goes up to {}, and MaxArraySize of this cluster is {}: its "
                                     "numbers end at {}",
@@ -256,21 +271,30 @@ void Judge::check_maintenance(const PartitionFacts& partition, std::optional<sec
     }
 }
 
+/// At least: Slurm gives whole cores, and whole nodes to who asks for them.
+std::vector<Judge::Asked> Judge::all_asked() const {
+    const auto on_all = [this](std::optional<long long> each) {
+        return each ? std::optional(*each * nodes_) : std::nullopt;
+    };
+    const BatchOption* memory = request_.script.option("mem");
+    return {
+        {"gres/gpu", "gpus_per_node", "GPUs", on_all(gpus_)},
+        {"node", "nodes", "nodes", nodes_},
+        {"cpu", "cpus_per_task", "CPUs",
+         on_all(number_of("cpus-per-task").value_or(1) * number_of("ntasks-per-node").value_or(1))},
+        {"mem", "mem", "MiB of memory",
+         on_all(memory == nullptr ? std::nullopt : tres_count(memory->value.value_or("")))}};
+}
+
 void Judge::check_limits(const AccountLimits& limits, const std::string& what) {
     if (limits.most_time && limit_ && *limit_ > *limits.most_time)
         warn("time_limit", fmt::format("{} is longer than MaxWall of {}, {}", slurm_.time_limit,
                                        what, time_text(*limits.most_time)));
-    const std::map<std::string, std::pair<std::string, std::optional<long long>>> asked = {
-        {"gres/gpu", {"gpus_per_node", gpus_ ? std::optional(*gpus_ * nodes_) : std::nullopt}},
-        {"node", {"nodes", nodes_}}};
-    for (const AccountLimits::Most& most : limits.most) {
-        const auto found = asked.find(most.tres);
-        if (found == asked.end() || !found->second.second || *found->second.second <= most.count)
-            continue;
-        warn(found->second.first,
-             fmt::format("{} {} in all are more than {} of {}, {}", *found->second.second,
-                         most.tres == "node" ? "nodes" : "GPUs", most.column, what, most.count));
-    }
+    for (const AccountLimits::Most& most : limits.most)
+        for (const Asked& asked : all_asked())
+            if (most.tres == asked.tres && asked.count && *asked.count > most.count)
+                warn(asked.key, fmt::format("{} {} in all are more than {} of {}, {}", *asked.count,
+                                            asked.name, most.column, what, most.count));
 }
 
 void Judge::check_accounts() {

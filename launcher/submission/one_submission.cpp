@@ -6,6 +6,8 @@
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint.hpp"
 #include "secrets/secrets.hpp"
+#include "spec/override.hpp"
+#include "spec/sweep_words.hpp"
 #include "stopping/save_times.hpp"
 #include "submission/batch_request.hpp"
 #include "submission/code_state.hpp"
@@ -33,8 +35,8 @@ namespace {
 using namespace std::chrono_literals;
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t kShownElements = 20;
 constexpr auto kClusterTime = 15s, kGitTime = 15s, kCopyTime = 60s;
-constexpr auto kSubmitTime = 60s;  // sbatch tries again while slurmctld is busy
 
 std::string program_path() {
     std::error_code error;
@@ -54,6 +56,22 @@ std::string job_name(const JobSpec& spec) {
     return !spec.slurm.job_name.empty() ? spec.slurm.job_name
            : !spec.name.empty()         ? spec.name
                                         : file;
+}
+
+Json sweep_json(const SweepSpec& sweep, const std::vector<SweepElement>& elements,
+                const std::optional<ArrayNumbers>& array) {
+    Json json = {{"metric", name_of(sweep.goal.metric)},
+                 {"mode", sweep.goal.maximise ? "max" : "min"}};
+    if (array && array->throttle)
+        json["throttle"] = *array->throttle;
+    json["elements"] = Json::array();
+    for (const SweepElement& element : elements) {
+        Json values = Json::object();
+        for (const SweepSetting& setting : element)
+            values[setting.key] = value_text(setting.value);
+        json["elements"].push_back(std::move(values));
+    }
+    return json;
 }
 
 }  // namespace
@@ -82,9 +100,58 @@ bool Submission::prepare() {
     stored_spec_ = "# By autolaunch submit: " + absolute_path(spec_.spec_file).string() +
                    " as it was then. The job reads this file, at each start.\n" +
                    to_yaml(stored_root_);
+    if (request_.read.sweep.makes_elements())
+        prepare_elements();
     lint_script();
     tell_notes();
     return errors_.empty();
+}
+
+/// Each element has a spec of its own beside the sweep's, which a requeue reads.
+void Submission::prepare_elements() {
+    read_sweep(stored_root_.find("sweep")->value, stored_sweep_, errors_);
+    elements_ = sweep_elements(stored_sweep_);
+    check_elements(request_.read, elements_, errors_);
+    for (const std::string& key : new_keys(request_.read))
+        said_.push_back("the sweep sets " + key +
+                        ", which the spec has nowhere else: is it spelt as the trainer reads it?");
+    std::string shared;
+    for (std::size_t i = 0; i < elements_.size() && errors_.empty(); ++i) {
+        const Value root = element_root(i);
+        refuse_stored_secrets(root, errors_);
+        const Entry* folder = find_in_spec(root, "checkpoint", "checkpoint_dir");
+        if (shared.empty() && folder != nullptr &&
+            folder->value.text.ends_with(fmt::format("/element-{}", i)))
+            shared = folder->value.text;
+    }
+    if (!shared.empty())
+        said_.push_back("checkpoint.checkpoint_dir: each element has a folder of its own, " +
+                        shared + " and so on");
+}
+
+Value Submission::element_root(std::size_t index) const {
+    Value root = stored_root_;
+    std::vector<SpecError> same;  // check_elements() has them
+    for (const SweepSetting& setting : elements_[index])
+        set_path(root, setting.key, setting.value, setting.key_at, same);
+    const Entry* common = find_in_spec(stored_root_, "checkpoint", "checkpoint_dir");
+    const Entry* own = find_in_spec(root, "checkpoint", "checkpoint_dir");
+    const bool is_shared = common != nullptr && own != nullptr && own->value.is_scalar() &&
+                           !own->value.text.empty() && own->value.text == common->value.text &&
+                           own->value.text.find("${SLURM_") == std::string::npos;
+    if (is_shared)
+        set_in_spec(root, "checkpoint", "checkpoint_dir",
+                    own->value.text + "/element-" + std::to_string(index));
+    return root;
+}
+
+std::string Submission::element_spec(std::size_t index) const {
+    return fmt::format(
+               "# By autolaunch submit: element {} of the sweep in {} as it was then. The "
+               "element's job reads this file, at each start.\n",
+               index, absolute_path(spec_.spec_file).string()) +
+           to_yaml(stored_tree(element_root(index), stored_sweep_, static_cast<int>(index),
+                               folder_.string(), elements_[index]));
 }
 
 /// What git says of the folder where ranks start.
@@ -165,6 +232,10 @@ int Submission::show() const {
         request_.print(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
     } else {
         request_.print(script_);
+        for (std::size_t i = 0; i < elements_.size() && i < kShownElements; ++i)
+            request_.say(fmt::format("element {}: {}", i, describe(elements_[i])));
+        if (elements_.size() > kShownElements)
+            request_.say(fmt::format("… {} elements in all", elements_.size()));
     }
     request_.say("not submitted: --dry-run; Slurm was not asked, and " +
                  (folder_ / kStoredSpec).string() + " is not there");
@@ -186,27 +257,12 @@ void Submission::make_log_folders() const {
     }
 }
 
-CommandAnswer Submission::ask_sbatch(std::vector<std::string> options,
-                                     const std::string& what) const {
-    options.insert(options.begin(), "sbatch");
+CommandAnswer Submission::tell_sbatch(std::vector<std::string> options,
+                                      const std::string& what) const {
     if (!dependency_.empty())
         options.insert(options.end(), {"--dependency=" + dependency_, "--kill-on-invalid-dep=yes"});
     options.push_back((folder_ / kStoredScript).string());
-    const CommandAnswer answer = ask_command(options, Deadline::after(kSubmitTime));
-    if (answer.good())
-        return answer;
-    if (answer.late)
-        throw ExitError(
-            exit_code::kUnavailable, ErrorCode::timeout,
-            fmt::format("sbatch has not answered within {} s: {}", kSubmitTime / 1s, what),
-            "is slurmctld there? scontrol ping; what was submitted: squeue --me");
-    if (!answer.code)
-        throw ExitError(exit_code::kUnavailable, ErrorCode::system, "sbatch cannot be started",
-                        "is this a login node of a Slurm cluster? autolaunch submit --dry-run "
-                        "shows the script anywhere");
-    std::string whole(trim(answer.errors + answer.out));
-    throw ExitError(exit_code::kUnavailable, ErrorCode::invalid_argument,
-                    "Slurm refuses the job; sbatch says:", whole);
+    return ask_sbatch(std::move(options), what);
 }
 
 Json Submission::record() const {
@@ -224,6 +280,8 @@ Json Submission::record() const {
         json["snapshot"] = {{"folder", (folder_ / kStoredCode).string()},
                             {"files", copy_->files},
                             {"bytes", copy_->bytes}};
+    if (request_.read.sweep.makes_elements())
+        json["sweep"] = sweep_json(request_.read.sweep, elements_, batch_.array);
     if (job_id_.empty())
         json["job_id"] = nullptr;
     if (!cluster_.empty())
@@ -266,14 +324,16 @@ void Submission::hand_over() {
     make_log_folders();
     const StoredJob stored(folder_, stored_spec_, script_);
     try {
-        estimate_ = parse_estimate(ask_sbatch({"--test-only"}, "nothing was submitted").errors);
+        for (std::size_t i = 0; i < elements_.size(); ++i)
+            stored.add(stored_element(static_cast<int>(i)), element_spec(i));
+        estimate_ = parse_estimate(tell_sbatch({"--test-only"}, "nothing was submitted").errors);
         keep_code();
         stored.record(record());
         std::vector<std::string> options = {"--parsable"};
         if (request_.hold)
             options.emplace_back("--hold");
         const CommandAnswer answer =
-            ask_sbatch(options, "whether the job was submitted is not known");
+            tell_sbatch(options, "whether the job was submitted is not known");
         const auto words = split(trim(answer.out), ';');
         job_id_ = words[0];
         cluster_ = words.size() > 1 ? words[1] : "";
@@ -295,6 +355,9 @@ void Submission::depend_on(const std::string& dependency) {
 }
 
 void Submission::tell_start() const {
+    if (!elements_.empty())
+        request_.say(fmt::format("{} elements; how they do: autolaunch sweep status {}",
+                                 elements_.size(), folder_.string()));
     const StartEstimate& estimate = estimate_;
     const std::string job =
         "job " + job_id_ + " (" + batch_.script.option("job-name")->value.value_or("") + ")";

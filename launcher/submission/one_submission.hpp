@@ -5,8 +5,10 @@
 #include "submission/job_end.hpp"
 #include "submission/slurm_queue.hpp"
 #include "submission/submit_command.hpp"
+#include "sweep/elements.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -41,6 +43,9 @@ public:
     void tell_start() const;
 
 private:
+    void prepare_elements();
+    Value element_root(std::size_t index) const;
+    std::string element_spec(std::size_t index) const;
     void check_stored_spec() const;
     void lint_script();
     void tell_notes();
@@ -49,7 +54,7 @@ private:
     void keep_code();
     void look_at_code();
     void use_snapshot();
-    CommandAnswer ask_sbatch(std::vector<std::string> options, const std::string& what) const;
+    CommandAnswer tell_sbatch(std::vector<std::string> options, const std::string& what) const;
     void print_result(std::optional<int> exit_code) const;
 
     const SubmitRequest& request_;
@@ -60,6 +65,8 @@ private:
     std::optional<std::chrono::milliseconds> save_;  // of the newest run
     std::string script_, stored_spec_;
     Value stored_root_;
+    SweepSpec stored_sweep_;  // as stored_root_ has it
+    std::vector<SweepElement> elements_;
     std::filesystem::path code_folder_;           // where ranks would start
     std::vector<std::filesystem::path> no_code_;  // folders of what they write
     std::optional<CodeState> code_;

@@ -8,6 +8,8 @@
 #include "stopping/slurm_job_record.hpp"
 #include "submission/job_end.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -21,6 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kFirstPause = 250ms, kLongestPause = 10'000ms;  // Slurm forgets a job after 300 s
 constexpr auto kAskTime = 20s;
+constexpr auto kSubmitTime = 60s;  // sbatch tries again while slurmctld is busy
 
 /// One question that is under way.
 class Question {
@@ -68,6 +71,25 @@ std::optional<std::string> good_text(const CommandAnswer& answer) {
 
 CommandAnswer ask_command(std::vector<std::string> argv, const Deadline& deadline) {
     return Question(std::move(argv)).wait(deadline);
+}
+
+CommandAnswer ask_sbatch(std::vector<std::string> words, const std::string& what) {
+    words.insert(words.begin(), "sbatch");
+    const CommandAnswer answer = ask_command(std::move(words), Deadline::after(kSubmitTime));
+    if (answer.good())
+        return answer;
+    if (answer.late)
+        throw ExitError(
+            exit_code::kUnavailable, ErrorCode::timeout,
+            fmt::format("sbatch has not answered within {} s: {}", kSubmitTime / 1s, what),
+            "is slurmctld there? scontrol ping; what was submitted: squeue --me");
+    if (!answer.code)
+        throw ExitError(exit_code::kUnavailable, ErrorCode::system, "sbatch cannot be started",
+                        "is this a login node of a Slurm cluster? autolaunch submit --dry-run "
+                        "shows the script anywhere");
+    throw ExitError(
+        exit_code::kUnavailable, ErrorCode::invalid_argument,
+        "Slurm refuses the job; sbatch says:", std::string(trim(answer.errors + answer.out)));
 }
 
 ClusterAnswers ask_cluster(const std::vector<std::string>& depends_on, const std::string& user,

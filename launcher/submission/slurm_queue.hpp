@@ -20,6 +20,10 @@ struct CommandAnswer {
 /// Blocks until the deadline at most.
 CommandAnswer ask_command(std::vector<std::string> argv, const Deadline& deadline);
 
+/// sbatch with these words. Throws ExitError (69) where it does not answer, which leaves it open
+/// `what` has become of, or refuses: in its own words. Blocks 60 s at most.
+CommandAnswer ask_sbatch(std::vector<std::string> words, const std::string& what);
+
 /// Asks all of it side by side; of each question what was answered by the deadline. Throws
 /// ExitError (69) where slurmctld gives no answer: what to try is said. Blocks until the deadline
 /// at most.

@@ -51,6 +51,10 @@ StoredJob::StoredJob(std::filesystem::path folder, const std::string& spec,
     files.replace(kStoredScript, script);
 }
 
+void StoredJob::add(const std::string& name, const std::string& text) const {
+    OwnedFolder::open(folder_).replace(name, text);
+}
+
 void StoredJob::record(const nlohmann::ordered_json& record) const {
     OwnedFolder::open(folder_).replace(
         kStoredRecord,

@@ -26,6 +26,8 @@ class StoredJob {
 public:
     StoredJob(std::filesystem::path folder, const std::string& spec, const std::string& script);
     std::filesystem::path script() const { return folder_ / kStoredScript; }
+    /// One more file.
+    void add(const std::string& name, const std::string& text) const;
     void record(const nlohmann::ordered_json& record) const;
     /// Of a job that Slurm did not take.
     void remove() const;

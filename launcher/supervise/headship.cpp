@@ -92,6 +92,13 @@ void Headship::make_supervisor() {
     head_.emplace(io_, job_.plan, job_.coordinator, job_.joined, job_.output.reporter, stop_facts_,
                   watchers_, job_.run_dir.first_generation(), quorum_ ? &*quorum_ : nullptr);
     head_->set_input_taken([this] { return input_.has_any(); });
+    if (job_.sweep != nullptr && !job_.sweep->of.empty()) {
+        head_->watch_element(*job_.sweep);
+        node_.set_on_step([this](const StepReported& step) {
+            if (head_)
+                head_->on_step(step);
+        });
+    }
     job_.output.console.set_tap(
         [this](int to, std::string_view text) { watchers_.show(to, text); });
     if (quorum_)

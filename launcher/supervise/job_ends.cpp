@@ -219,6 +219,8 @@ std::optional<EndRecord> JobSupervisor::judge_from_outside(bool started) {
 
 EndRecord JobSupervisor::judge_this_stop(bool all_ended_well) {
     stop_planner_.stop();  // no generation follows; the scheduler's word may still be on its way
+    if (!stopped_early_.empty())
+        return judge_early_stop(stopped_early_);
     AskedToStop stop{.signal = *stop_signal_,
                      .under_scheduler = !plan_.slurm_job_id.empty(),
                      .left = time_left_at_stop_,

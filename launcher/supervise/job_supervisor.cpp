@@ -17,6 +17,7 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
+#include <asio/post.hpp>
 
 #include <algorithm>
 #include <csignal>
@@ -117,6 +118,40 @@ void JobSupervisor::start(const JobOrigin& origin) {
     start_generation();
 }
 
+// A rule's word comes from within the handling of a rank's report: it is acted on after that.
+void JobSupervisor::watch_element(const SweepSpec& sweep) {
+    element_.emplace(sweep, plan_.run_dir,
+                     ElementWatch::Callbacks{
+                         .stop =
+                             [this](const std::string& why) {
+                                 asio::post(io_, [this, why, alive = std::weak_ptr(alive_)] {
+                                     if (alive.lock())
+                                         stop_early(why);
+                                 });
+                             },
+                         .warn = [this](const std::string& text) { report(WarningRaised{text}); }});
+    element_->begin();
+}
+
+void JobSupervisor::on_step(const StepReported& step) {
+    const auto tokens =
+        step.tokens ? std::optional(static_cast<double>(*step.tokens)) : std::nullopt;
+    if (element_)
+        element_->on_step(
+            {.step = step.step, .loss = step.loss, .seconds = step.seconds, .tokens = tokens},
+            step.total_steps);
+}
+
+// As a scheduler would ask, but nobody kills the job: a save has all the time it wants.
+void JobSupervisor::stop_early(const std::string& why) {
+    if (state_ != JobState::running || is_ended_from_outside())
+        return;
+    stopped_early_ = why;
+    stop_signal_ = SIGTERM;
+    stop_reason_ = "the sweep stops this element early: " + why;
+    dispatch(JobEvent::stop_asked);
+}
+
 void JobSupervisor::dispatch(JobEvent event) {
     if (awaits_others_)
         act_on_failure();
@@ -132,7 +167,7 @@ void JobSupervisor::act(JobAction action) {
         case JobAction::none:
             return;
         case JobAction::ask_ranks_to_stop:
-            return stop_ranks(true, time_limit_in_ ? stop_reason_
+            return stop_ranks(true, time_limit_in_ || !stopped_early_.empty() ? stop_reason_
                                     : stop_signal_ ? signal_name(*stop_signal_)
                                                    : stop_reason_);
         case JobAction::terminate_ranks:
@@ -223,7 +258,8 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
     const int signal = by_user ? stop_signal_.value_or(SIGTERM) : 0;
     // At the time limit Slurm sends SIGTERM, and SIGKILL only then.
     const auto kill_wait = plan_.kill_wait.value_or(std::chrono::seconds(0));
-    const auto grace = !by_user         ? plan_.spec.restart.grace_period
+    const auto grace = !by_user                  ? plan_.spec.restart.grace_period
+                       : !stopped_early_.empty() ? stop_planner_.grace_after(0)
                        : time_limit_in_ ? stop_planner_.grace_within(*time_limit_in_ + kill_wait)
                                         : stop_planner_.grace_after(signal);
     if (by_user || roster_.world_size() > 1)
@@ -353,6 +389,9 @@ void JobSupervisor::finish() {
     report_end_before_start();
     const ExitDecision decision =
         decide_exit(ended_by_ ? &*ended_by_ : nullptr, next_ ? next_->action : RestartAction::stop);
+    if (element_)
+        element_->end(decision.code, decision.outcome,
+                      ended_by_ && ended_by_->outcome == kStoppedEarly);
     report(JobEnded{.exit_code = decision.code,
                     .outcome = decision.outcome,
                     .restarts = restarts_,

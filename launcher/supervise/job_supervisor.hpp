@@ -19,6 +19,7 @@
 #include "supervise/node_warnings.hpp"
 #include "supervise/restart_book.hpp"
 #include "supervise/stop_planner.hpp"
+#include "sweep/element_watch.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -69,6 +70,9 @@ public:
     void end_is_recorded();
     /// Bytes of the job's stdin were taken, which another head would not have.
     void set_input_taken(std::function<bool()> taken) { input_taken_ = std::move(taken); }
+    /// Of a job that is an element of a sweep: it has a record from now on, by its steps.
+    void watch_element(const SweepSpec& sweep);
+    void on_step(const StepReported& step);
     /// Somebody who has proved that he may wants to see the console, or a node out of the job.
     void on_ask(const control::Ask& ask, const std::shared_ptr<Caller>& caller);
     /// What the job is and does, for who measures it.
@@ -122,6 +126,7 @@ private:
     void order_stop(bool by_user, const std::string& reason, std::chrono::milliseconds grace);
     void kill_in(std::chrono::milliseconds time);
     void on_last_moment(std::chrono::milliseconds left);
+    void stop_early(const std::string& why);
     void on_stop_explained(const StopKnown& known);
     std::chrono::milliseconds until_kill() const;
     bool is_schedulers_last_term(int signal, bool again) const;
@@ -210,6 +215,7 @@ private:
     std::optional<GenerationTally> tally_;  ///< nothing between generations
     int generation_number_;
     RestartBook restart_book_;
+    std::optional<ElementWatch> element_;  ///< of a job that is an element of a sweep
     int restarts_ = 0;
     std::chrono::steady_clock::time_point started_at_, failed_at_, kill_at_;
     std::chrono::steady_clock::time_point settled_at_{};      ///< since the newest kill
@@ -252,6 +258,8 @@ private:
     bool has_noted_checkpoint_ = false;
     // From outside; of a stop, a lost node and a lost keeper the first alone:
     std::optional<int> stop_signal_;
+    std::string
+        stopped_early_;  ///< why a rule of the sweep wants the job to stop; empty: none does
     std::string lost_node_, why_lost_;
     std::string missed_node_, why_missed_;  ///< lost, and the next generation goes on without it
     std::optional<std::chrono::steady_clock::time_point> room_awaited_until_;

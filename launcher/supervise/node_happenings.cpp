@@ -243,8 +243,12 @@ void NodeSupervisor::note_for_stop(const Happening& happening) {
         return;
     StopFacts& facts = *node_.stop_facts;
     const int first_rank = plan_.ranks.empty() ? 0 : plan_.ranks.front().rank;
-    if (const auto* step = std::get_if<StepReported>(&happening); step && step->rank == first_rank)
+    if (const auto* step = std::get_if<StepReported>(&happening);
+        step && step->rank == first_rank) {
         facts.pace.step_done(steady_clock::now());
+        if (on_step_)
+            on_step_(*step);
+    }
     const auto* saved = std::get_if<CheckpointPublished>(&happening);
     if (saved != nullptr && facts.on_checkpoint)
         facts.on_checkpoint(saved->step);

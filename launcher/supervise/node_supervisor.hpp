@@ -17,6 +17,7 @@
 #include <asio/steady_timer.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,10 @@ public:
 
     /// Shown by the head, with this node's name.
     void warn(const std::string& text) { report(WarningRaised{text}); }
+    /// Of this node's first rank; empty: nobody is told.
+    void set_on_step(std::function<void(const StepReported&)> on_step) {
+        on_step_ = std::move(on_step);
+    }
     /// The job's exit code (docs/exit-codes.md). `inherited` is what ranks start from.
     int run(const Inheritance& inherited);
 
@@ -150,6 +155,7 @@ private:
     int exit_code_ = 0;
     std::chrono::nanoseconds last_look_{0};  ///< since the machine's start
     bool held_ = false;                      ///< the ranks are stopped until the head says GoOn
+    std::function<void(const StepReported&)> on_step_;
 };
 
 }  // namespace autolaunch::launcher

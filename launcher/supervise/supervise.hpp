@@ -39,6 +39,8 @@ struct PreparedJob {
     std::function<void()> keep_head = {};  ///< writes down where the head is; throws Error
     /// Filled where this agent leaves for want of a majority.
     std::optional<Stranded>* stranded = nullptr;
+    /// Whose element the job is; null: it is none.
+    const SweepSpec* sweep = nullptr;
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The

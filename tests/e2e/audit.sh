@@ -44,6 +44,9 @@ grep -q hf_abc "$own" && failed "a secret is in the trail"
 grep -q '"names":\["HF_TOKEN"\]' "$own" || failed "no secret by name: $(cat "$own")"
 says 0 "proves nothing against amy (uid 2001), who can write all of it anew" amy "$AUTOLAUNCH" audit verify
 says 0 "whole: 6 lines in 1 file, of amy" amy "$AUTOLAUNCH" audit verify "$work/runs/own"
+printf '%s\n' 'trainer: {command: [/bin/true]}' 'audit: {enabled: true}' >later.yaml
+says 69 "scontrol cannot be started" amy env PATH=/nowhere "$AUTOLAUNCH" submit -c later.yaml # it was asked for all the same
+tail -n 1 "$own" | grep -q '"event":"submit".*"to":"slurm"' || failed "no submission: $(tail -n 1 "$own")"
 says 66 "there is no audit trail" ben "$AUTOLAUNCH" audit verify
 
 # ---- of all users, by the administrator's file ------------------------------------------------------------------------

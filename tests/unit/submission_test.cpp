@@ -636,6 +636,18 @@ TEST_CASE("each limit that a request breaks is said with its line") {
                    "MaxTRESPU of QoS normal, 16"));
     CHECK(
         contains(judged("  nodes: 7\n"), "7 nodes in all are more than MaxTRES of QoS normal, 6"));
+    ClusterAnswers tight = answers();
+    tight.associations =
+        "Account|Partition|Def QOS|QOS|MaxWall|MaxTRES|GrpTRES\nml||normal|high,normal||cpu=64|mem="
+        "500G\n";
+    CHECK(judged("  nodes: 4\n  cpus_per_task: 16\n  mem: 125G\n", tight) == "");
+    CHECK(contains(judged("  nodes: 4\n  cpus_per_task: 17\n", tight),
+                   "t.yaml:4:18: slurm_config.cpus_per_task: 68 CPUs in all are more than MaxTRES "
+                   "of account ml, 64"));
+    CHECK(
+        contains(judged("  nodes: 4\n  mem: 130000\n", tight),
+                 "t.yaml:4:8: slurm_config.mem: 520000 MiB of memory in all are more than GrpTRES "
+                 "of account ml, 512000"));
 }
 
 TEST_CASE("maintenance that begins inside the time limit is told of") {
