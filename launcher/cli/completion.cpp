@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 18> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 19> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"submit", Command::submit},
@@ -28,6 +28,7 @@ constexpr std::array<std::pair<const char*, Command>, 18> kSubcommands = {{
     {"attach", Command::attach},
     {"top", Command::top},
     {"policy", Command::policy},
+    {"render", Command::render},
     {"audit", Command::audit},
     {"login", Command::login},
 }};

@@ -44,7 +44,7 @@ constexpr const char* kRunUsage =
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch "
     "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|top|"
-    "policy|audit|login} --help";
+    "policy|render|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -223,6 +223,20 @@ Words words_of(Command command) {
                 "file, 78 where it does not count.\n\n"
                 "Examples:\n  autolaunch policy show\n  autolaunch policy render slurm limits\n"
                 "  autolaunch policy diff"};
+        case Command::render:
+            return {
+                "Writes what other programs need to watch jobs, GPUs, nodes and Slurm: rules with "
+                "their tests for\nPrometheus, Alertmanager's configuration, dashboards for "
+                "Grafana, Prolog and Epilog for Slurm.\ndocs/guides/monitoring.md.",
+                "autolaunch render {prometheus|alertmanager|grafana|slurm} [FILE...] [--output "
+                "DIR] [OPTIONS]",
+                "Without --output the texts are printed: all, or the FILEs of the target. With it "
+                "they are written, and a\nfile there that has another content stays, unless "
+                "--force. Exits with 0; 73 where they cannot be written,\nor would replace "
+                "another content; 65 where alerting.channels is wrong; 66 where there is none.\n\n"
+                "Examples:\n  autolaunch render prometheus --output /etc/prometheus\n"
+                "  autolaunch render grafana autolaunch-job.json\n"
+                "  autolaunch render alertmanager --site draft.yaml"};
         case Command::audit:
             return {
                 "Checks audit trails, and shows what they say: that every line follows the one "
@@ -330,7 +344,7 @@ void OptionParser::declare_all() {
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
         command_ != Command::drain && command_ != Command::attach && command_ != Command::top &&
         command_ != Command::policy && command_ != Command::audit && command_ != Command::login &&
-        command_ != Command::sweep)
+        command_ != Command::sweep && command_ != Command::render)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -350,6 +364,8 @@ void OptionParser::declare_all() {
         add_call_options();
     if (command_ == Command::policy)
         add_policy_options();
+    if (command_ == Command::render)
+        add_render_options();
     if (command_ == Command::audit)
         add_audit_options();
     if (command_ == Command::login)
@@ -721,6 +737,27 @@ void OptionParser::add_policy_options() {
         .group("General");
 }
 
+void OptionParser::add_render_options() {
+    flag("--json", json_, "The files as JSON (docs/json-output.md)").group("General");
+    option("-o,--output", render_.folder, "A folder to write them to; made where it is not there")
+        .type_name("DIR")
+        .group("General");
+    flag("--force", render_.overwrite, "Replace files there that have another content")
+        .group("General");
+    option("--site", render_.site_file,
+           "alertmanager: a draft, in place of /etc/autolaunch/site.yaml")
+        .type_name("FILE")
+        .group("General");
+    option("--textfile-dir", render_.textfile_dir,
+           "slurm: node_exporter's (default /var/lib/prometheus/node-exporter)")
+        .type_name("DIR")
+        .group("General");
+    option("--job-mapping-dir", render_.job_mapping_dir,
+           "slurm: dcgm-exporter's DCGM_HPC_JOB_MAPPING_DIR (default /run/autolaunch/gpu-jobs)")
+        .type_name("DIR")
+        .group("General");
+}
+
 void OptionParser::add_login_options() {
     option("--issuer", login_.issuer, "The issuer's address, exactly as it calls itself")
         .type_name("URL")
@@ -871,6 +908,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.replay = replay_;
     into.doctor = doctor_;
     into.policy = policy_;
+    into.render = render_;
     into.audit = audit_;
     into.login = login_;
     into.submit = submit_;

@@ -42,6 +42,7 @@ private:
     void add_clean_options();
     void add_call_options();
     void add_policy_options();
+    void add_render_options();
     void add_audit_options();
     void add_login_options();
     void add_submit_options();
@@ -86,6 +87,7 @@ private:
     DoctorOptions doctor_;
     CheckpointRequest checkpoints_;
     PolicyRequest policy_;
+    RenderRequest render_;
     AuditRequest audit_;
     oidc::LoginRequest login_;
     SubmitOptions submit_;

@@ -23,7 +23,8 @@ std::optional<Command> subcommand_from(const std::string& word) {
         {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
         {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
-        {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top}};
+        {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top},
+        {"render", Command::render}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -428,6 +429,56 @@ CommandLine parse_policy_line(std::vector<std::string> rest) {
     return line;
 }
 
+constexpr std::pair<const char*, RenderTarget> kRenderWords[] = {
+    {"prometheus", RenderTarget::prometheus},
+    {"alertmanager", RenderTarget::alertmanager},
+    {"grafana", RenderTarget::grafana},
+    {"slurm", RenderTarget::slurm}};
+
+RenderTarget render_target_from(const std::string& word) {
+    std::vector<std::string> words;
+    for (const auto& [known, target] : kRenderWords) {
+        if (word == known)
+            return target;
+        words.emplace_back(known);
+    }
+    const std::string close = nearest(word, words);
+    throw UsageError(
+        word.empty() ? "render needs to know for what" : word + ": render knows nothing of it",
+        close.empty() ? "one of " + join(words, ", ") : "did you mean " + close + "?");
+}
+
+/// Options that one of render's targets alone understands.
+void check_render_options(const std::string& target, const std::vector<std::string>& options) {
+    static const std::map<std::string, std::string> kOf = {
+        {"--site", "alertmanager"}, {"--textfile-dir", "slurm"}, {"--job-mapping-dir", "slurm"}};
+    for (const std::string& option : options) {
+        const auto of = kOf.find(option.substr(0, option.find('=')));
+        if (of != kOf.end() && of->second != target)
+            throw UsageError(of->first + " does not go with render " + target,
+                             "it is of render " + of->second);
+    }
+}
+
+/// `render TARGET [FILE...]`, with options in any order.
+CommandLine parse_render_line(std::vector<std::string> rest) {
+    CommandLine line;
+    line.command = Command::render;
+    OptionParser parser(Command::render);
+    auto [options, words] = take_apart(std::move(rest), parser);
+    parser.parse(options, line);
+    if (asks_about_us(parser, line))
+        return line;
+    line.render.target = render_target_from(words.empty() ? "" : words[0]);
+    check_render_options(words[0], options);
+    if (line.render.overwrite && line.render.folder.empty())
+        throw UsageError("--force goes with --output DIR", "printing replaces nothing");
+    words.erase(words.begin());
+    line.render.files = std::move(words);
+    line.render.json = line.json;
+    return line;
+}
+
 /// `audit verify` and `audit show`, with paths and options in any order.
 CommandLine parse_audit_line(std::vector<std::string> rest) {
     CommandLine line;
@@ -519,6 +570,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         return parse_checkpoint_line(std::move(rest));
     if (line.command == Command::policy)
         return parse_policy_line(std::move(rest));
+    if (line.command == Command::render)
+        return parse_render_line(std::move(rest));
     if (line.command == Command::audit)
         return parse_audit_line(std::move(rest));
     if (line.command == Command::sweep)

@@ -4,6 +4,7 @@
 #include "doctor/doctor_options.hpp"
 #include "oidc/device_flow.hpp"
 #include "policy/policy_command.hpp"
+#include "render/render_command.hpp"
 #include "secrets/secrets.hpp"
 #include "submission/sweep_command.hpp"
 
@@ -60,6 +61,7 @@ enum class Command {
     attach,
     top,
     policy,
+    render,
     audit,
     login,
     completion,
@@ -85,6 +87,7 @@ struct CommandLine {
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
     PolicyRequest policy;
+    RenderRequest render;
     AuditRequest audit;
     oidc::LoginRequest login;
     SubmitOptions submit;

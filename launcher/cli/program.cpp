@@ -284,6 +284,19 @@ int run_policy(const CommandLine& line, const Screen& screen) {
     return outcome.exit_code;
 }
 
+int run_render(const CommandLine& line, const Place& place) {
+    const RenderOutcome outcome = run_render_command(line.render);
+    for (const std::string& note : outcome.notes)
+        complain(note, place.screen);
+    // Masked, it would not be what was meant; there is no secret in it.
+    const Screen screen(place.environment, Secrets::show);
+    if (line.json)
+        screen.print_json(outcome.text);
+    else
+        screen.print(outcome.text);
+    return exit_code::kSuccess;
+}
+
 int run_audit(const CommandLine& line, const Place& place) {
     const auto site = read_site_file();
     const AuditOutcome outcome =
@@ -418,6 +431,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return report_runs(line, place);
         case Command::policy:
             return run_policy(line, screen);
+        case Command::render:
+            return run_render(line, place);
         case Command::audit:
             return run_audit(line, place);
         case Command::login:
