@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -153,8 +155,10 @@ Value scrape_node(const std::string& job) {
     // own (honor_labels).
     std::vector<Value> relabel = {
         relabel_node({"node", "__address__"}, R"(;(\[.+\]|[^:]+)(:[0-9]+)?)", "node")};
-    if (job == "autolaunch")  // in the files of targets that jobs write
+    if (job == "autolaunch") {  // in the files of targets that jobs write
         relabel.push_back(relabel_node({"autolaunch_job"}, "(.+)", "job_id"));
+        relabel.push_back(relabel_node({"autolaunch_node"}, "(.+)", "node"));
+    }
     if (job == "slurm")  // slurmctld has several: without it their `up` would be one series
         relabel.push_back(relabel_node({"__metrics_path__"}, "(.+)", "path"));
     MapNode files;

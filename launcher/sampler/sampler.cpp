@@ -184,7 +184,9 @@ private:
         const std::string target =
             fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", server_->port());
         const nlohmann::json list = {
-            {{"targets", {target}}, {"labels", {{"autolaunch_job", common_[0].second}}}}};
+            {{"targets", {target}},
+             {"labels",
+              {{"autolaunch_job", common_[0].second}, {"autolaunch_node", common_[1].second}}}}};
         give(target_worker_, [outputs = outputs_, order = order_, text = list.dump() + '\n'] {
             outputs->targets.emplace(
                 order.metrics_targets,
