@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kAlways[] = "administrators", kCritical[] = "administrators-critical";
 
-Value email_node(const Channel& channel) {
+Value email_node(const AlertChannel& channel) {
     MapNode node;
     node.text("to", join(channel.recipients, ", "))
         .text("from", channel.from)
@@ -29,7 +29,7 @@ Value email_node(const Channel& channel) {
     return node;
 }
 
-Value slack_node(const Channel& channel) {
+Value slack_node(const AlertChannel& channel) {
     MapNode node;
     node.text("api_url_file", channel.url_file);
     if (!channel.slack_channel.empty())
@@ -42,7 +42,7 @@ Value slack_node(const Channel& channel) {
     return node;
 }
 
-Value webhook_node(const Channel& channel) {
+Value webhook_node(const AlertChannel& channel) {
     MapNode node;
     node.text("url", channel.url);
     if (!channel.token_file.empty()) {
@@ -54,19 +54,20 @@ Value webhook_node(const Channel& channel) {
     return node;
 }
 
-Value receiver_node(const std::string& name, const std::vector<Channel>& channels, bool critical) {
+Value receiver_node(const std::string& name, const std::vector<AlertChannel>& channels,
+                    bool critical) {
     std::vector<Value> emails, slacks, webhooks;
-    for (const Channel& channel : channels) {
+    for (const AlertChannel& channel : channels) {
         if (channel.only_critical && !critical)
             continue;
         switch (channel.kind) {
-            case Channel::Kind::email:
+            case AlertChannel::Kind::email:
                 emails.push_back(email_node(channel));
                 break;
-            case Channel::Kind::slack:
+            case AlertChannel::Kind::slack:
                 slacks.push_back(slack_node(channel));
                 break;
-            case Channel::Kind::webhook:
+            case AlertChannel::Kind::webhook:
                 webhooks.push_back(webhook_node(channel));
                 break;
         }
@@ -133,9 +134,10 @@ Value inhibitions() {
 
 }  // namespace
 
-std::vector<RenderedFile> alertmanager_files(const std::vector<Channel>& channels) {
-    const bool with_critical = std::any_of(channels.begin(), channels.end(),
-                                           [](const Channel& one) { return one.only_critical; });
+std::vector<RenderedFile> alertmanager_files(const std::vector<AlertChannel>& channels) {
+    const bool with_critical =
+        std::any_of(channels.begin(), channels.end(),
+                    [](const AlertChannel& one) { return one.only_critical; });
     std::vector<Value> receivers = {receiver_node(kAlways, channels, false)};
     if (with_critical)
         receivers.push_back(receiver_node(kCritical, channels, true));

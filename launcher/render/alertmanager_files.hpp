@@ -8,6 +8,6 @@ namespace autolaunch::launcher {
 
 /// Alertmanager's configuration: one message a job and alert, the root cause alone, to `channels`.
 /// Secrets are in files that it names. For 0.25 and later. Pure.
-std::vector<RenderedFile> alertmanager_files(const std::vector<Channel>& channels);
+std::vector<RenderedFile> alertmanager_files(const std::vector<AlertChannel>& channels);
 
 }  // namespace autolaunch::launcher

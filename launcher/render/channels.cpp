@@ -23,25 +23,25 @@ constexpr std::array<std::string_view, 5> kSlackKeys = {"type", "severity", "web
                                                         "webhook_url_file", "channel"};
 constexpr std::array<std::string_view, 4> kWebhookKeys = {"type", "severity", "url", "token_file"};
 
-std::span<const std::string_view> keys_of(Channel::Kind kind) {
+std::span<const std::string_view> keys_of(AlertChannel::Kind kind) {
     switch (kind) {
-        case Channel::Kind::slack:
+        case AlertChannel::Kind::slack:
             return kSlackKeys;
-        case Channel::Kind::webhook:
+        case AlertChannel::Kind::webhook:
             return kWebhookKeys;
-        case Channel::Kind::email:
+        case AlertChannel::Kind::email:
             break;
     }
     return kEmailKeys;
 }
 
-std::optional<Channel::Kind> kind_from(std::string_view word) {
+std::optional<AlertChannel::Kind> kind_from(std::string_view word) {
     if (word == "email")
-        return Channel::Kind::email;
+        return AlertChannel::Kind::email;
     if (word == "slack")
-        return Channel::Kind::slack;
+        return AlertChannel::Kind::slack;
     if (word == "webhook")
-        return Channel::Kind::webhook;
+        return AlertChannel::Kind::webhook;
     return std::nullopt;
 }
 
@@ -51,8 +51,8 @@ public:
                   std::vector<std::string>& notes)
         : mapping_(mapping), wrong_(wrong), notes_(notes) {}
 
-    Channel read() {
-        Channel channel;
+    AlertChannel read() {
+        AlertChannel channel;
         const std::string type = text("type");
         const auto kind = kind_from(type);
         if (!kind) {
@@ -64,9 +64,9 @@ public:
         channel.kind = *kind;
         check_keys(*kind);
         read_severity(channel);
-        if (*kind == Channel::Kind::email)
+        if (*kind == AlertChannel::Kind::email)
             read_email(channel);
-        else if (*kind == Channel::Kind::slack)
+        else if (*kind == AlertChannel::Kind::slack)
             read_slack(channel);
         else
             read_webhook(channel);
@@ -94,21 +94,21 @@ private:
                          "has it");
         return path;
     }
-    void check_keys(Channel::Kind kind) {
+    void check_keys(AlertChannel::Kind kind) {
         const auto keys = keys_of(kind);
         const std::vector<std::string> known(keys.begin(), keys.end());
         for (const Entry& entry : mapping_.entries)
             if (std::find(known.begin(), known.end(), entry.key) == known.end())
                 complain(entry.key_at, entry.key + ": unknown key; expected " + join(known, ", "));
     }
-    void read_severity(Channel& channel) {
+    void read_severity(AlertChannel& channel) {
         const std::string severity = text("severity");
         if (!severity.empty() && severity != "critical")
             complain(mapping_.find("severity")->value.at,
                      "severity: expected critical; without it, all alerts are told");
         channel.only_critical = severity == "critical";
     }
-    void read_email(Channel& channel) {
+    void read_email(AlertChannel& channel) {
         const Entry* entry = mapping_.find("recipients");
         const bool list = entry != nullptr && entry->value.is_sequence();
         for (const Value& item : list ? entry->value.items : std::vector<Value>{})
@@ -136,7 +136,7 @@ private:
         if (channel.user.empty() != channel.password_file.empty())
             complain(mapping_.at, "auth_username and auth_password_file go together");
     }
-    void read_slack(Channel& channel) {
+    void read_slack(AlertChannel& channel) {
         channel.slack_channel = text("channel");
         channel.url_file = file("webhook_url_file");
         const std::string url = text("webhook_url");
@@ -155,7 +155,7 @@ private:
                          (variable ? "the value of " + url.substr(2, url.size() - 3) : "it") +
                          " into that file, for Alertmanager's user alone (mode 0600)");
     }
-    void read_webhook(Channel& channel) {
+    void read_webhook(AlertChannel& channel) {
         channel.url = text("url");
         channel.token_file = file("token_file");
         const Entry* entry = mapping_.find("url");
@@ -175,12 +175,13 @@ private:
 
 }  // namespace
 
-std::vector<Channel> read_channels(const SiteSettings& settings, std::vector<std::string>& notes) {
+std::vector<AlertChannel> read_channels(const SiteSettings& settings,
+                                        std::vector<std::string>& notes) {
     const SiteSetting* setting = settings.find("alerting.channels");
     if (setting == nullptr || setting->value.items.empty())
         refuse("Alertmanager would tell nobody: there is no alerting.channels", kExample);
     std::vector<std::string> wrong;
-    std::vector<Channel> channels;
+    std::vector<AlertChannel> channels;
     for (const Value& mapping : setting->value.items)
         channels.push_back(ChannelReader(mapping, wrong, notes).read());
     if (!wrong.empty()) {

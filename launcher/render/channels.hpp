@@ -8,7 +8,7 @@ namespace autolaunch::launcher {
 
 /// A way to tell people, as alerting.channels of the administrator's file has it. It names files
 /// with secrets, and holds none.
-struct Channel {
+struct AlertChannel {
     enum class Kind { email, slack, webhook };
     Kind kind = Kind::email;
     bool only_critical = false;
@@ -20,6 +20,7 @@ struct Channel {
 
 /// Throws Error with every mistake at its place; a secret in the file is one. `notes`: what the
 /// administrator has to do besides.
-std::vector<Channel> read_channels(const SiteSettings& settings, std::vector<std::string>& notes);
+std::vector<AlertChannel> read_channels(const SiteSettings& settings,
+                                        std::vector<std::string>& notes);
 
 }  // namespace autolaunch::launcher

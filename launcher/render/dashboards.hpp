@@ -4,7 +4,7 @@
 
 namespace autolaunch::launcher {
 
-struct Query {
+struct PanelQuery {
     std::string expression, legend;
 };
 
@@ -13,12 +13,12 @@ struct Panel {
     std::string title;
     Kind kind = Kind::graph;
     std::string unit;  ///< as Grafana names units: "s", "percentunit", "bytes", "short"
-    std::vector<Query> queries;
+    std::vector<PanelQuery> queries;
     std::string description;  ///< how to read it
 };
 
 /// What the reader chooses at the top; `$name` in queries.
-struct Choice {
+struct DashboardChoice {
     std::string name, label;
     std::string metric, source_label;  ///< its values: those of this label of this metric
     bool several = true;               ///< more than one, or all
@@ -27,7 +27,7 @@ struct Choice {
 struct Dashboard {
     std::string uid;  ///< at most 40 characters
     std::string title;
-    std::vector<Choice> choices;
+    std::vector<DashboardChoice> choices;
     std::vector<Panel> panels;
 };
 

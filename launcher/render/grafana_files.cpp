@@ -27,7 +27,7 @@ Json datasource_variable() {
             {"query", "prometheus"}, {"refresh", 1},          {"hide", 0}};
 }
 
-Json choice_variable(const Choice& choice) {
+Json choice_variable(const DashboardChoice& choice) {
     const std::string query = "label_values(" + choice.metric + ", " + choice.source_label + ")";
     return {{"name", choice.name},
             {"label", choice.label},
@@ -76,7 +76,7 @@ private:
     int x_ = 0, y_ = 0, row_ = 0;
 };
 
-Json target(const Query& query, char letter, Panel::Kind kind) {
+Json target(const PanelQuery& query, char letter, Panel::Kind kind) {
     Json json = {{"refId", std::string(1, letter)},
                  {"datasource", source_of_data()},
                  {"expr", query.expression},
@@ -93,7 +93,7 @@ Json target(const Query& query, char letter, Panel::Kind kind) {
 Json panel_json(const Panel& panel, int number, Grid& grid) {
     const Shape shape = shape_of(panel.kind);
     Json targets = Json::array();
-    for (const Query& query : panel.queries)
+    for (const PanelQuery& query : panel.queries)
         targets.push_back(
             target(query, static_cast<char>('A' + static_cast<int>(targets.size())), panel.kind));
     Json json = {{"id", number},
@@ -126,7 +126,7 @@ std::vector<Panel> in_order(std::vector<Panel> panels) {
 
 std::string dashboard_text(const Dashboard& dashboard) {
     Json variables = Json::array({datasource_variable()});
-    for (const Choice& choice : dashboard.choices)
+    for (const DashboardChoice& choice : dashboard.choices)
         variables.push_back(choice_variable(choice));
     Json panels = Json::array();
     Grid grid;

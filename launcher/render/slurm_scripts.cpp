@@ -2,7 +2,10 @@
 
 #include "base/refuse.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -175,11 +178,13 @@ void replace_all(std::string& text, std::string_view word, std::string_view with
 }
 
 std::string checked(const std::string& path, const char* what) {
-    if (path.empty() || path[0] != '/' ||
-        path.find_first_of(" \t\r\n'\"\\$`#*?[") != std::string::npos)
+    constexpr std::string_view kPlain = "/._+-";
+    const bool plain = std::all_of(path.begin(), path.end(), [&](unsigned char c) {
+        return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != kPlain.npos;
+    });
+    if (path.empty() || path[0] != '/' || !plain)
         refuse(std::string(what) + " " + path +
-                   ": a script of root's needs a whole path of plain "
-                   "characters",
+                   ": a script of root's needs a whole path of plain characters",
                "such as /usr/bin/autolaunch or /run/autolaunch/gpu-jobs");
     return path;
 }
