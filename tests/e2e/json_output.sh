@@ -53,8 +53,9 @@ timeout 60 "$AUTOLAUNCH" ckpt diff saved two --json >out.log 2>err.log </dev/nul
 json 'isinstance(d, (dict, list))'
 prints 0 format,runs,summary report run --json
 prints 0 format,dry_run,jobs,drain clean --json
+prints 0 format,folder,files render grafana --json
 # Every command that has a --json in its help is above, and every command has one.
-for command in plan submit validate schema topo lint doctor ckpt report clean; do
+for command in plan submit validate schema topo lint doctor ckpt report clean render; do
     "$AUTOLAUNCH" "$command" --help | grep -q -- --json || failed "$command has no --json"
     grep -qE "(autolaunch |\"\\\$AUTOLAUNCH\" |prints [0-9]+ [^ ]+ )$command " "$AUTOLAUNCH_SOURCE_DIR/tests/e2e/json_output.sh" || failed "$command is not walked here"
 done

@@ -418,6 +418,27 @@ TEST_CASE("login takes an issuer, a client and a file, and no token on its comma
     CHECK(contains(usage_error_of({"login", "f", "--token", "x"}), "--token"));
 }
 
+TEST_CASE("render knows its targets, and which options are whose") {
+    const CommandLine slurm =
+        parse({"render", "--textfile-dir", "/t", "slurm", "a.sh", "-o", "out", "--force"});
+    CHECK(slurm.command == Command::render);
+    CHECK(slurm.render.target == RenderTarget::slurm);
+    CHECK(slurm.render.files == std::vector<std::string>{"a.sh"});
+    CHECK(slurm.render.folder == "out");
+    CHECK(slurm.render.textfile_dir == "/t");
+    CHECK(slurm.render.job_mapping_dir == "/run/autolaunch/gpu-jobs");
+    CHECK(slurm.render.overwrite);
+    CHECK(parse({"render", "alertmanager", "--site=draft.yaml"}).render.site_file == "draft.yaml");
+    CHECK(parse({"render", "grafana", "--json"}).render.json);
+    CHECK(parse({"render", "--help"}).command == Command::help);
+    CHECK(contains(usage_error_of({"render"}), "render needs to know for what"));
+    CHECK(contains(usage_error_of({"render", "promtheus"}), "did you mean prometheus?"));
+    CHECK(contains(usage_error_of({"render", "nagios"}), "one of prometheus, alertmanager"));
+    CHECK(contains(usage_error_of({"render", "grafana", "--site", "x"}),
+                   "--site does not go with render grafana"));
+    CHECK(contains(usage_error_of({"render", "slurm", "--force"}), "goes with --output DIR"));
+}
+
 TEST_CASE("policy has three words, and options in any place") {
     const CommandLine render = parse({"policy", "--site", "draft.yaml", "render", "slurm", "out"});
     CHECK(render.command == Command::policy);
