@@ -23,8 +23,8 @@ StartGate gate_of(const JobSite& site, const JobSpec& spec, std::shared_ptr<Site
 PolicyVerdict judge_plan(const JobSite& site, const LaunchPlan& plan,
                          const EnvironmentMap& environment);
 
-/// What the settings that hold for the job make of its spec: who opens its checkpoints, and whether
-/// Kerberos counts. What is wrong goes to `errors`. Blocks as the disk does.
+/// What the settings that hold for the job make of its spec: who opens its checkpoints, who is told
+/// of what, and whether Kerberos counts. What is wrong goes to `errors`. Blocks as the disk does.
 void settle_with_site(JobSpec& spec, const Value& checkpoint_section, const JobSite& site,
                       std::vector<SpecError>& errors);
 

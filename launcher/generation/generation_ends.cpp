@@ -8,6 +8,7 @@
 #include "generation/leftovers.hpp"
 #include "report/units.hpp"
 #include "secrets/secrets.hpp"
+#include "spawn/helper_process.hpp"
 #include "spawn/process_tree.hpp"
 
 #include <algorithm>
@@ -150,6 +151,8 @@ void Generation::end_leftovers() {
     auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
     for (const pid_t asked : SlurmCommand::under_way())  // why the ranks were to stop
         not_ours.push_back(asked);
+    for (const pid_t helper : HelperProcess::lasting())
+        not_ours.push_back(helper);
     if (node_.python != nullptr && node_.python->pid() > 0)
         not_ours.push_back(node_.python->pid());  // for the next generation
     if (node_.packages != nullptr && node_.packages->pid() > 0)

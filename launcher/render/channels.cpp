@@ -17,11 +17,16 @@ namespace {
 constexpr char kSlackUrlFile[] = "/etc/prometheus/secrets/slack-webhook-url";
 constexpr char kExample[] = "alerting: {channels: [{type: email, recipients: [hpc@example.org]}]}";
 
-constexpr std::array<std::string_view, 7> kEmailKeys = {
-    "type", "severity", "recipients", "smarthost", "from", "auth_username", "auth_password_file"};
-constexpr std::array<std::string_view, 5> kSlackKeys = {"type", "severity", "webhook_url",
-                                                        "webhook_url_file", "channel"};
-constexpr std::array<std::string_view, 4> kWebhookKeys = {"type", "severity", "url", "token_file"};
+// As a job's own alerts read them, too (docs/alerts.md): some of it is a job's alone.
+constexpr std::array<std::string_view, 13> kEmailKeys = {
+    "type",     "name", "severity",      "recipients", "smarthost",          "smtp",
+    "starttls", "from", "auth_username", "user",       "auth_password_file", "password_file",
+    "ca_file"};
+constexpr std::array<std::string_view, 8> kSlackKeys = {
+    "type",         "name",    "severity", "webhook_url", "webhook_url_file",
+    "webhook_file", "channel", "ca_file"};
+constexpr std::array<std::string_view, 6> kWebhookKeys = {"type", "name",       "severity",
+                                                          "url",  "token_file", "ca_file"};
 
 std::span<const std::string_view> keys_of(AlertChannel::Kind kind) {
     switch (kind) {
@@ -85,6 +90,13 @@ private:
             complain(entry->value.at, std::string(key) + ": expected text");
         return entry->value.text;
     }
+    std::string text_of_either(const char* key, const char* other) {
+        std::string found = text(key);
+        return found.empty() ? text(other) : found;
+    }
+    std::string file(const char* key, const char* other) {
+        return mapping_.find(key) != nullptr ? file(key) : file(other);
+    }
     std::string file(const char* key) {
         std::string path = text(key);
         if (!path.empty() && path[0] != '/')
@@ -124,21 +136,23 @@ private:
             complain(entry == nullptr ? mapping_.at : entry->value.at,
                      "recipients: expected a list of addresses");
         channel.smarthost = text("smarthost");
+        if (const std::string smtp = text("smtp"); smtp.starts_with("smtp://"))
+            channel.smarthost = smtp.substr(7);
         if (channel.smarthost.empty())
             channel.smarthost = "localhost:25";
         else if (channel.smarthost.find(':') == std::string::npos)
-            complain(mapping_.find("smarthost")->value.at, "smarthost: expected HOST:PORT");
+            complain(mapping_.at, "smarthost: expected HOST:PORT");
         channel.from = text("from");
         if (channel.from.empty())
             channel.from = "alertmanager@localhost";
-        channel.user = text("auth_username");
-        channel.password_file = file("auth_password_file");
+        channel.user = text_of_either("auth_username", "user");
+        channel.password_file = file("auth_password_file", "password_file");
         if (channel.user.empty() != channel.password_file.empty())
             complain(mapping_.at, "auth_username and auth_password_file go together");
     }
     void read_slack(AlertChannel& channel) {
         channel.slack_channel = text("channel");
-        channel.url_file = file("webhook_url_file");
+        channel.url_file = file("webhook_url_file", "webhook_file");
         const std::string url = text("webhook_url");
         const bool variable = url.starts_with("${") && url.ends_with('}');
         if (!url.empty() && !variable)
@@ -182,8 +196,16 @@ std::vector<AlertChannel> read_channels(const SiteSettings& settings,
         refuse("Alertmanager would tell nobody: there is no alerting.channels", kExample);
     std::vector<std::string> wrong;
     std::vector<AlertChannel> channels;
-    for (const Value& mapping : setting->value.items)
+    for (const Value& mapping : setting->value.items) {
+        const Entry* type = mapping.find("type");
+        if (type != nullptr &&
+            (type->value.text == "alertmanager" || type->value.text == "command")) {
+            notes.push_back(place_of(mapping.at) + ": " + type->value.text +
+                            " is a channel of jobs alone, and left out");
+            continue;
+        }
         channels.push_back(ChannelReader(mapping, wrong, notes).read());
+    }
     if (!wrong.empty()) {
         const std::string first = wrong.front();
         wrong.erase(wrong.begin());

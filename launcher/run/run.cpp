@@ -1,5 +1,6 @@
 #include "run/run.hpp"
 
+#include "alerts/alert_watch.hpp"
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
 #include "allocation/slurm_command.hpp"
@@ -27,6 +28,7 @@
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "restart_policy/node_limits.hpp"
+#include "run/alert_task.hpp"
 #include "run/clean.hpp"
 #include "run/exit_proof.hpp"
 #include "run/head_record.hpp"
@@ -222,6 +224,20 @@ void tell_witness(asio::io_context& io, const JobWitness& witness, Joined& joine
     }
 }
 
+// The scheduler ends a job that is requeued at once: less time is left for the last words.
+void tell_of_end(AlertWatch& alerts, Console& console, int exit_code) {
+    constexpr auto kLastWords = kAlertsLastWords + std::chrono::seconds(5);
+    constexpr auto kOfRequeue = std::chrono::seconds(5);
+    if (!alerts.is_running())
+        return;
+    const bool told =
+        alerts.finish(Deadline::after(exit_code == exit_code::kRequeue ? kOfRequeue : kLastWords));
+    for (const std::string& line : alerts.last_words())
+        console.write_message(line);
+    if (!told)
+        console.write_message("alerting: its process did not end in its time: not all was told");
+}
+
 }  // namespace
 
 LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
@@ -365,8 +381,14 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
     reporter.set_tap(witness.happens);
+    const auto warn = [&joined](const std::string& line) {
+        if (joined.member)
+            joined.member->report(control::NodeWarning{line});
+    };
+    AlertWatch alerts(io, alert_task(plan, allocation, environment), warn);
     const auto keep_head = [&, &plan = plan, &run_dir = run_dir] {
         run_dir.keep_head(head_record(joined, spec, plan, sockets->path()));
+        alerts.begin();
     };
     if (joined.head)
         keep_head();
@@ -378,10 +400,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     std::optional<Coordinator> coordinator(std::in_place, plan, *sockets,
                                            joined.summary.head_address);
     std::optional<Stranded> stranded;
-    ticket.keep_renewing(io, [&joined](const std::string& line) {
-        if (joined.member)
-            joined.member->report(control::NodeWarning{line});
-    });
+    ticket.keep_renewing(io, warn);
     const int exit_code =
         supervise(io,
                   {plan,
@@ -406,6 +425,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     sockets.reset();
     joined.peers.reset();  // its closed door says to others that this agent is gone
     prove_exit({plan, run_dir, traces, environment, console, drain}, exit_code);
+    tell_of_end(alerts, console, exit_code);
     const int told = end_job({.spec = spec,
                               .allocation = allocation,
                               .environment = environment,

@@ -3,7 +3,7 @@
 #include "base/file_io.hpp"
 #include "exposition/metrics_server.hpp"
 #include "exposition/node_metrics.hpp"
-#include "exposition/shared_file.hpp"
+#include "exposition/offered_file.hpp"
 #include "readings/file_system_reader.hpp"
 #include "readings/gpu_reader.hpp"
 #include "readings/node_reader.hpp"
@@ -110,7 +110,7 @@ private:
     /// Made, used and ended by their workers alone.
     struct Outputs {
         std::optional<SampleFile> samples;
-        std::optional<SharedFile> textfile, targets;
+        std::optional<OfferedFile> textfile, targets;
     };
 
     static std::vector<std::string> paths_of(const std::map<std::string, std::string>& uses) {

@@ -309,6 +309,15 @@ Findings check_measured(const SiteSetting& setting) {
              "Prometheus reads where the spec says so (docs/metrics.md)"}};
 }
 
+// Whether anybody is told is known when it is tried: a login node need not reach a mail server.
+Findings check_alerts(const SiteSetting& setting) {
+    if (setting.rule->path == "alerting.enabled" && !is_true(setting.value))
+        return {{kByUs, kHolds, "no alert of a job is told to anybody"}};
+    return {{kByUs, kHolds,
+             "the head of each job looks at its own, and tells; a channel that is dead is a "
+             "warning of the job"}};
+}
+
 Findings check_vault(const SiteSetting& setting) {
     const std::string& text = setting.value.text;
     if (setting.rule->path == "vault.address" && !is_safe_vault_address(text))
@@ -366,6 +375,8 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
             return check_logs(setting);
         case SiteCheck::measured:
             return check_measured(setting);
+        case SiteCheck::alerts:
+            return check_alerts(setting);
         case SiteCheck::vault:
             return check_vault(setting);
     }

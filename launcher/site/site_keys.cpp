@@ -9,10 +9,6 @@ namespace {
 
 constexpr std::string_view kNoLevels =
     "the audit trail has no levels: audit.events_to_log chooses what is recorded";
-constexpr std::string_view kNoAlerts =
-    "jobs send no alerts; Prometheus and Alertmanager do, with what autolaunch render writes";
-constexpr std::string_view kNoChannels =
-    "jobs tell nobody; Alertmanager does, with what autolaunch render alertmanager makes of it";
 constexpr std::string_view kNoDashboards =
     "not looked at: autolaunch render grafana writes dashboards, whatever is here";
 constexpr std::string_view kNoCleanup =
@@ -88,11 +84,11 @@ constexpr std::array kKeys = {
                 SiteCheck::logs_kept, ""},
     SiteKeyRule{"job_monitoring.resource_usage_tracking", SiteForm::boolean, Tighter::if_true,
                 SiteCheck::measured, ""},
-    SiteKeyRule{"alerting.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::none,
-                kNoAlerts},
-    SiteKeyRule{"alerting.channels", SiteForm::mappings, Tighter::more, SiteCheck::none,
-                kNoChannels},
-    SiteKeyRule{"alerting.alerts", SiteForm::mappings, Tighter::more, SiteCheck::none, kNoAlerts},
+    SiteKeyRule{"alerting.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::alerts, ""},
+    SiteKeyRule{"alerting.channels", SiteForm::mappings, Tighter::beside, SiteCheck::alerts, ""},
+    SiteKeyRule{"alerting.alerts", SiteForm::mappings, Tighter::beside, SiteCheck::alerts, ""},
+    SiteKeyRule{"alerting.messages_a_day", SiteForm::whole_number, Tighter::smaller,
+                SiteCheck::alerts, ""},
     SiteKeyRule{"dashboards.grafana.enabled", SiteForm::boolean, Tighter::if_true, SiteCheck::none,
                 kNoDashboards},
     SiteKeyRule{"dashboards.grafana.url", SiteForm::text, Tighter::same, SiteCheck::none,

@@ -29,6 +29,7 @@ enum class Tighter {
     larger,
     fewer,          ///< a part of the list
     more,           ///< the list and more
+    beside,         ///< a job's entries come to the administrator's
     more_verbose,   ///< DEBUG before INFO before WARNING before ERROR
     more_isolated,  ///< private before group, which true is, before false
     by_role         ///< each role's own limits
@@ -55,6 +56,7 @@ enum class SiteCheck {
     scratch_folder,
     logs_kept,
     measured,
+    alerts,
     vault
 };
 

@@ -89,8 +89,9 @@ bool is_tighter(const SiteKeyRule& rule, const Value& job, const Value& site) {
         }
         case Tighter::more_isolated:
             return isolation_from(job) > isolation_from(site);
+        case Tighter::beside:
         case Tighter::by_role:
-            return true;  // role by role, below
+            return true;  // entry by entry, and role by role, below
     }
     return false;
 }
@@ -177,6 +178,14 @@ void tighten_roles(const SiteSettings& site, const SiteSettings& job, SiteSettin
     }
 }
 
+// Those of the administrator stay, whatever the job says.
+void add_entries(const Value& mine, Value& theirs) {
+    const auto known = canonical_items(theirs);
+    for (const Value& item : mine.items)
+        if (!std::binary_search(known.begin(), known.end(), canonical(item)))
+            theirs.items.push_back(item);
+}
+
 }  // namespace
 
 SiteSettings tighten(const SiteSettings& site, const SiteSettings& job,
@@ -192,6 +201,8 @@ SiteSettings tighten(const SiteSettings& site, const SiteSettings& job,
             both.settings.push_back(mine);
         else if (rule.form == SiteForm::roles || same_value(rule, mine.value, theirs->value))
             continue;
+        else if (rule.tighter == Tighter::beside)
+            add_entries(mine.value, theirs->value);
         else if (is_tighter(rule, mine.value, theirs->value))
             theirs->value = mine.value;
         else

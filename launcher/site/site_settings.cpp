@@ -25,6 +25,13 @@ std::string key_name(const std::string& section, const std::string& name) {
     return name == "enabled" ? "rbac_enabled" : name;
 }
 
+// People write these right below monitoring, without the section that they belong to.
+const SiteKeyRule* rule_below_wing(const std::string& wing, const std::string& key) {
+    return wing == "monitoring" && (key == "alerts" || key == "channels")
+               ? find_site_key("alerting." + key)
+               : nullptr;
+}
+
 class SettingsReader {
 public:
     SettingsReader(SiteSource source, std::vector<SpecError>& errors)
@@ -72,6 +79,8 @@ void SettingsReader::read_sections_of(const Value& value, const std::string& win
         } else if (std::find(known.begin(), known.end(), section) != known.end()) {
             if (check_mapping(entry.value, shown))
                 read_group(entry.value, section, shown);
+        } else if (const SiteKeyRule* rule = rule_below_wing(wing, entry.key)) {
+            read_key(*rule, entry, shown);
         } else if (wing.empty() &&
                    std::find(wings.begin(), wings.end(), entry.key) != wings.end()) {
             if (check_mapping(entry.value, shown))

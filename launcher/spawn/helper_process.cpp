@@ -21,6 +21,12 @@
 namespace autolaunch::launcher {
 namespace {
 
+// Of the agent's one thread.
+std::vector<pid_t>& all_lasting() {
+    static std::vector<pid_t> pids;
+    return pids;
+}
+
 constexpr auto kEndTime = std::chrono::milliseconds(50);
 constexpr int kOutput = 3;
 constexpr auto kByPidfd = static_cast<idtype_t>(3);  // P_PIDFD, which older C libraries do not name
@@ -55,7 +61,7 @@ void keep_only(int output) {
 
 }  // namespace
 
-HelperProcess::HelperProcess(const std::function<void(int output)>& work) {
+HelperProcess::HelperProcess(const std::function<void(int output)>& work, Lifetime lifetime) {
     std::array<int, 2> ends = {-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
         throw SystemError(errno, "make a pipe for a helper process");
@@ -68,6 +74,8 @@ HelperProcess::HelperProcess(const std::function<void(int output)>& work) {
         throw SystemError(errno, "start a helper process");
     if (pid_ == 0)
         run(work, writing.get(), parent);
+    if (lifetime == Lifetime::job)
+        all_lasting().push_back(pid_);
     process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
@@ -126,6 +134,7 @@ bool HelperProcess::gone() {
     if (result == 0 && info.si_pid == 0)
         return false;
     process_.reset();  // reaped now, or by somebody else before
+    std::erase(all_lasting(), pid_);
     pid_ = -1;
     return true;
 }
@@ -135,7 +144,10 @@ void HelperProcess::end() {
     for (const Deadline soon = Deadline::after(kEndTime); !gone() && !soon.passed();)
         ::usleep(200);
     process_.reset();
+    std::erase(all_lasting(), pid_);
     pid_ = -1;
 }
+
+std::vector<pid_t> HelperProcess::lasting() { return all_lasting(); }
 
 }  // namespace autolaunch::launcher

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -18,10 +19,15 @@ namespace autolaunch::launcher {
 /// hangs in the kernel dies when it can, and nobody waits for it.
 class HelperProcess {
 public:
+    /// answer: it is asked one thing, and ended with what it was asked for. job: it goes on over
+    /// generations, whose ends spare it (lasting()).
+    enum class Lifetime { answer, job };
+
     HelperProcess() = default;
     /// In the new process, `work` writes to `output`; what it throws ends that process. Throws
     /// SystemError.
-    explicit HelperProcess(const std::function<void(int output)>& work);
+    explicit HelperProcess(const std::function<void(int output)>& work,
+                           Lifetime lifetime = Lifetime::answer);
     HelperProcess(HelperProcess&& other) noexcept;
     HelperProcess& operator=(HelperProcess&& other) noexcept;
     ~HelperProcess();
@@ -40,6 +46,9 @@ public:
     /// kill(), and waits a little until it is gone.
     void end();
     pid_t pid() const { return pid_; }  ///< -1 when it is gone
+
+    /// Those with Lifetime::job: who ends or reaps the children of this process spares them.
+    static std::vector<pid_t> lasting();
 
 private:
     pid_t pid_ = -1;

@@ -1,6 +1,7 @@
 #pragma once
 #include "base/workspace.hpp"
 #include "causes/cause.hpp"
+#include "spec/alert_spec.hpp"
 #include "spec/container_spec.hpp"
 #include "spec/kubernetes_spec.hpp"
 #include "spec/rendezvous_spec.hpp"
@@ -294,6 +295,7 @@ struct JobSpec {
 
     /// Where Vault is, by the administrator's file or by the job's own section of that name.
     VaultSpec vault;
+    AlertSpec alerts;  ///< of the site's settings and of the spec's own
     /// authentication.method is kerberos, of the administrator's file or of the job's sections: a
     /// ticket is looked for, and renewed.
     bool uses_kerberos = false;

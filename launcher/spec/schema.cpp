@@ -575,6 +575,8 @@ Section monitoring_section() {
          of_site("system_monitoring"),
          of_site("job_monitoring"),
          of_site("alerting"),
+         of_site("alerts"),
+         of_site("channels"),
          of_site("dashboards")}};
 }
 

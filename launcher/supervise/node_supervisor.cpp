@@ -6,6 +6,7 @@
 #include "restart_policy/hang_limit.hpp"
 #include "restart_policy/node_limits.hpp"
 #include "sampler/plan_sampler.hpp"
+#include "spawn/helper_process.hpp"
 #include "spawn/process_tree.hpp"
 #include "stopping/stop_signals.hpp"
 #include "supervise/node_reports.hpp"
@@ -449,7 +450,7 @@ void NodeSupervisor::tell_ended() {
 std::vector<pid_t> NodeSupervisor::known_children() const {
     if (generation_)
         return generation_->own_processes();
-    std::vector<pid_t> pids;
+    std::vector<pid_t> pids = HelperProcess::lasting();
     if (node_.python != nullptr && node_.python->pid() > 0)
         pids.push_back(node_.python->pid());
     if (node_.packages != nullptr && node_.packages->pid() > 0)

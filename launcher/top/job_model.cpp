@@ -246,6 +246,7 @@ void JobModel::on(const Now& now, const JobStarted& job) {
 
 void JobModel::on(const Now& now, const GenerationStarted&) {
     state_ = "running";
+    cause_.clear();
     generation_ = now.generation;
     progress_.restart();
     if (now.generation > 0)
@@ -340,6 +341,19 @@ void JobModel::on(const Now& now, const GenerationFailed& failure) {
         known->view.doing = RankDoing::failed;
         known->view.note = describe_end(failure.first);
     }
+}
+
+void JobModel::on(const Now&, const GenerationEnded& ended) {
+    cause_.clear();
+    if (!ended.record)
+        return;
+    const EndRecord& record = *ended.record;
+    const std::string what =
+        record.what.empty() && !record.evidence.empty() ? record.evidence.front() : record.what;
+    cause_ = std::string(name_of(record.cause)) + (what.empty() ? "" : ": " + what);
+    if (record.rank >= 0)
+        cause_ += fmt::format(" (rank {}{})", record.rank,
+                              record.node.empty() ? "" : " on " + record.node);
 }
 
 void JobModel::on(const Now& now, const NodeLost& lost) {
@@ -474,6 +488,7 @@ JobView JobModel::view(ViewTime at) const {
     if (ended_)
         view.exit_code = end_.exit_code;
     view.outcome = end_.outcome;
+    view.cause = cause_;
     for (const auto& [number, known] : ranks_) {
         if (number >= world_size_ && known.view.generation < generation_)
             continue;  // of a generation with more ranks

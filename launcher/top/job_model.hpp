@@ -65,6 +65,7 @@ private:
     void on(const Now& now, const RankSignalled& signalled);
     void on(const Now& now, const RankExited& end);
     void on(const Now& now, const GenerationFailed& failure);
+    void on(const Now& now, const GenerationEnded& ended);
     void on(const Now& now, const NodeLost& lost);
     void on(const Now& now, const WorldChanged& world);
     void on(const Now& now, const NodeJoined& joined);
@@ -93,7 +94,7 @@ private:
     std::map<int, std::string> hcas_;        ///< that ranks have by the plan
     std::map<int, std::string> node_names_;  ///< by node rank; kHead's by its events
     JobStarted job_;
-    std::string state_ = "starting";
+    std::string state_ = "starting", cause_;
     std::optional<ViewTime> started_, last_heard_, ended_, checkpoint_at_;
     ProgressBar progress_;
     int generation_ = 0, restarts_ = 0, world_size_ = 0, node_count_ = 0;

@@ -51,6 +51,7 @@ struct JobView {
     std::optional<ViewTime> checkpoint_at = {};
     std::optional<int> exit_code = {};
     std::string outcome = {};
+    std::string cause = {};  ///< why the newest generation ended; empty: it runs, or all went well
     std::string doubt = {};              ///< why it may not be so any more; empty: nothing says so
     std::vector<RankView> ranks = {};    ///< by rank
     std::vector<std::string> news = {};  ///< what happened last, the newest last, with its time

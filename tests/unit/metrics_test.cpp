@@ -3,7 +3,7 @@
 
 #include "exposition/http_request.hpp"
 #include "exposition/node_metrics.hpp"
-#include "exposition/shared_file.hpp"
+#include "exposition/offered_file.hpp"
 
 #include "../integration/processes.hpp"
 #include "../write_file.hpp"
@@ -268,7 +268,7 @@ TEST_CASE("a file in somebody's folder is whole, readable, and gone in the end")
     CHECK(shared_file_name("../x", "a b", ".prom") == "autolaunch_.._x_a_b.prom");
     const mode_t before = ::umask(077);
     {
-        SharedFile file(folder.path(), name, false);
+        OfferedFile file(folder.path(), name, false);
         CHECK_FALSE(fs::exists(folder.path() / name));
         file.replace(writer_mark() + "a 1\n");
         file.replace(writer_mark() + "a 2\n");
@@ -305,12 +305,12 @@ TEST_CASE("leftovers of dead jobs go, others' files and those of live ones stay"
 
 TEST_CASE("a folder that is not there, or may not be written to, is said with what to do") {
     const TemporaryFolder folder;
-    CHECK_THROWS_AS(SharedFile(folder.path() / "none", "a.prom", false), Error);
+    CHECK_THROWS_AS(OfferedFile(folder.path() / "none", "a.prom", false), Error);
     if (::geteuid() == 0) {
         MESSAGE("skipped: root may write anywhere");
         return;
     }
     fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
-    CHECK_THROWS_AS(SharedFile(folder.path(), "a.prom", false), Error);
+    CHECK_THROWS_AS(OfferedFile(folder.path(), "a.prom", false), Error);
     fs::permissions(folder.path(), fs::perms::owner_all);
 }

@@ -1,4 +1,4 @@
-#include "exposition/shared_file.hpp"
+#include "exposition/offered_file.hpp"
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
@@ -99,7 +99,7 @@ std::string writer_mark() {
                        link_text("/proc/self/ns/pid"));
 }
 
-SharedFile::SharedFile(const fs::path& folder, std::string name, bool may_be_shared)
+OfferedFile::OfferedFile(const fs::path& folder, std::string name, bool may_be_shared)
     : folder_(folder), name_(std::move(name)) {
     const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (opened < 0)
@@ -120,12 +120,12 @@ SharedFile::SharedFile(const fs::path& folder, std::string name, bool may_be_sha
             "the key out");
 }
 
-SharedFile::~SharedFile() {
+OfferedFile::~OfferedFile() {
     if (fd_)
         ::unlinkat(fd_.get(), name_.c_str(), 0);
 }
 
-void SharedFile::replace(std::string_view text) {
+void OfferedFile::replace(std::string_view text) {
     // A name that neither node_exporter nor Prometheus reads.
     const std::string temporary = "." + name_ + "." + random_hex(8);
     const int made = ::openat(fd_.get(), temporary.c_str(),

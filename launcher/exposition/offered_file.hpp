@@ -14,16 +14,16 @@ namespace autolaunch::launcher {
 /// there.
 ///
 /// Owner: the sampler. Threads: one. Blocks: on the file system.
-class SharedFile {
+class OfferedFile {
 public:
     /// `name` ends in `ending`: ".prom", ".json". Throws Error with the remedy where the folder is
     /// not there, may not be written to, or, unless `may_be_shared`, is on a network file system:
     /// nodes would then overwrite one another's.
-    SharedFile(const std::filesystem::path& folder, std::string name, bool may_be_shared);
-    SharedFile(const SharedFile&) = delete;
-    SharedFile& operator=(const SharedFile&) = delete;
+    OfferedFile(const std::filesystem::path& folder, std::string name, bool may_be_shared);
+    OfferedFile(const OfferedFile&) = delete;
+    OfferedFile& operator=(const OfferedFile&) = delete;
     /// Removes it.
-    ~SharedFile();
+    ~OfferedFile();
 
     /// Throws SystemError.
     void replace(std::string_view text);
