@@ -15,11 +15,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -31,8 +30,8 @@ constexpr std::size_t kMostState = 1 << 20;
 constexpr std::size_t kSampleTail = 1 << 18;
 constexpr auto kShortestInterval = 1s;
 constexpr auto kLongestInterval = 10s;
-// So many looks before it is said that a metric is not seen: samples come by and by.
-constexpr int kLooksForMetrics = 5;
+// Before it is said that a metric is not seen, or at the job's end: samples come by and by.
+constexpr auto kTimeForMetrics = 1min;
 
 ViewTime view_now() {
     return std::chrono::time_point_cast<std::chrono::milliseconds>(
@@ -139,10 +138,15 @@ private:
     }
 
     void name_unseen(const std::vector<Observation>& seen, bool has_ended) {
-        if (has_ended || ++looks_ != kLooksForMetrics)
+        for (const Observation& one : seen)
+            if (std::none_of(ever_seen_.begin(), ever_seen_.end(),
+                             [&](const Observation& known) { return known.metric == one.metric; }))
+                ever_seen_.push_back(one);
+        const bool is_time = has_ended || Clock::now() - began_ > kTimeForMetrics;
+        if (!is_time || std::exchange(named_unseen_, true))
             return;
         for (const AlertRule& rule : book_.rules())
-            for (const std::string& metric : unseen_metrics(rule.condition, seen))
+            for (const std::string& metric : unseen_metrics(rule.condition, ever_seen_))
                 say("alerting: " + rule.name + " waits for " + metric +
                     ", which nothing has measured so far in this job");
     }
@@ -182,7 +186,10 @@ private:
     std::optional<std::string> head_;
     std::string saved_;
     bool said_unsaved_ = false;
-    int looks_ = 0;
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point began_ = Clock::now();
+    std::vector<Observation> ever_seen_;  ///< one of each metric
+    bool named_unseen_ = false;
 };
 
 }  // namespace
@@ -192,4 +199,4 @@ void run_alerts(const AlertTask& task, int output) {
     AlertProcess(task, output).run();
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

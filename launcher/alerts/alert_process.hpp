@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// All that the process of a job's alerts needs to know.
 struct AlertTask {
@@ -29,4 +29,4 @@ inline constexpr char kAlertsDone[] = ".";
 /// How long it takes at most to tell of a job's end.
 inline constexpr std::chrono::seconds kAlertsLastWords{30};
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -15,7 +15,7 @@
 #include <utility>
 #include <variant>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -378,4 +378,4 @@ std::vector<AlertRule> rules_of(const AlertSpec& spec) {
     return rules;
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

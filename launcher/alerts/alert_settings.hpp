@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// What `alerting` of the administrator's file and of the spec come to: who is told of what. What
 /// is unknown, mistyped or cannot be kept secret goes to `errors`, with its line; nothing is read
@@ -17,4 +17,4 @@ AlertSpec alerts_of(const SiteSettings& settings, std::vector<SpecError>& errors
 /// The rules of a spec that alerts_of() has read. Pure.
 std::vector<AlertRule> rules_of(const AlertSpec& spec);
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

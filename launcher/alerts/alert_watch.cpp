@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -109,4 +109,4 @@ bool AlertWatch::finish(const Deadline& deadline) {
     return done_;
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

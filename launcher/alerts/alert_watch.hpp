@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// The head's care for the process of its job's alerts: started when this node's agent leads the
 /// job, started anew where it dies, waited for at the job's end. What it says are warnings.
@@ -52,4 +52,4 @@ private:
     int deaths_ = 0;
 };
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -20,7 +20,7 @@
 #include <thread>
 #include <utility>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -270,4 +270,4 @@ std::string caution_of(const AlertChannelSpec& spec) {
     return {};
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// A way to somebody. Whatever is a secret in it is read when it is used.
 ///
@@ -37,4 +37,4 @@ std::unique_ptr<MessageChannel> make_channel(const AlertChannelSpec& spec,
 /// nothing. Pure.
 std::string caution_of(const AlertChannelSpec& spec);
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -376,4 +376,4 @@ std::vector<std::string> unseen_metrics(const Condition& condition,
     return {unseen.begin(), unseen.end()};
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 // The language of conditions:
 //
@@ -76,4 +76,4 @@ std::vector<Match> matches_of(const Condition& condition, std::span<const Observ
 std::vector<std::string> unseen_metrics(const Condition& condition,
                                         std::span<const Observation> seen);
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -134,4 +134,4 @@ void Delivery::finish(const Deadline& deadline) {
     }
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -1,6 +1,8 @@
 #pragma once
 #include "alerts/channel.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -8,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// Notices on their way to everybody who is to have them. One that cannot be told waits for the
 /// next try; its channel is asked ever more seldom (10 s to 10 min), and a line says so once until
@@ -57,4 +59,4 @@ private:
     std::function<void(const std::string&)> say_;
 };
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

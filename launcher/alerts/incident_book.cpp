@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -264,4 +264,4 @@ void IncidentBook::take_over(const json& all) {
     }
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 using WallTime = std::chrono::system_clock::time_point;
 
@@ -99,4 +99,4 @@ private:
     std::vector<WallTime> told_;  ///< of the last 24 hours
 };
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

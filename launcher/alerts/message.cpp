@@ -10,7 +10,7 @@
 #include <ctime>
 #include <set>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -272,4 +272,4 @@ std::string notice_json(const Notice& notice, const AlertedJob& job) {
            '\n';
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

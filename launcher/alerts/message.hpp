@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// Which job it is about, for the reader of a message.
 struct AlertedJob {
@@ -47,4 +47,4 @@ std::string alertmanager_json(std::span<const FiringAlert> alerts, const Alerted
 /// What a command gets on its stdin: docs/alerts.md has the fields. One line. Pure.
 std::string notice_json(const Notice& notice, const AlertedJob& job);
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

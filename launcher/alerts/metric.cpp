@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -67,4 +67,4 @@ const AlertMetric* find_alert_metric(std::string_view name) {
     return found == table().end() ? nullptr : &*found;
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// What one value of a metric is of.
 enum class MetricScope { job, rank, node, gpu, file_system };
@@ -32,4 +32,4 @@ struct Observation {
     std::string word = {};  ///< of a metric of words
 };
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

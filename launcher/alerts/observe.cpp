@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 namespace {
 
@@ -145,4 +145,4 @@ std::vector<Observation> observe(const JobView& job, const std::vector<NodeNow>&
     return seen;
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace autolaunch::launcher {
+namespace autolaunch::launcher::alerts {
 
 /// The newest that a node has measured.
 struct NodeNow {
@@ -23,4 +23,4 @@ std::vector<Observation> observe(const JobView& job, const std::vector<NodeNow>&
 /// "running", "restarting", …: job_status' word. Pure.
 std::string status_word(const JobView& job);
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch::launcher::alerts

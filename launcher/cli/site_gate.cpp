@@ -124,7 +124,7 @@ void settle_with_site(JobSpec& spec, const Value& checkpoint_section, const JobS
     require_image_digest(spec.container, site.settings(), errors);
     require_measures(spec.monitoring, site.settings(), errors);
     const SiteSetting* method = site.settings().find("authentication.method");
-    spec.alerts = alerts_of(site.settings(), errors);
+    spec.alerts = alerts::alerts_of(site.settings(), errors);
     spec.uses_kerberos = method != nullptr && is_kerberos(method->value.text);
 }
 

@@ -106,9 +106,11 @@ inline bool take(const Json& json, bool& value) {
     value = json.get<bool>();
     return true;
 }
-template <class Integer>
-requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>) bool take(const Json& json,
-                                                                                  Integer& value) {
+template <class T>
+concept WholeNumber = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+
+template <WholeNumber Integer>
+bool take(const Json& json, Integer& value) {
     if (json.is_number_unsigned()) {
         const auto given = whole_number<std::uint64_t>(json);
         value = static_cast<Integer>(given);

@@ -6,18 +6,18 @@
 
 namespace autolaunch::launcher {
 
-AlertTask alert_task(const LaunchPlan& plan, const Allocation& allocation,
-                     const EnvironmentMap& environment) {
-    AlertTask task{.spec = plan.spec.alerts,
-                   .run_dir = plan.run_dir,
-                   .job = {.name = plan.spec.job_name,
-                           .job_id = allocation.job_id,
-                           .run_id = plan.run_id,
+alerts::AlertTask alert_task(const LaunchPlan& plan, const Allocation& allocation,
+                             const EnvironmentMap& environment) {
+    alerts::AlertTask task{.spec = plan.spec.alerts,
                            .run_dir = plan.run_dir,
-                           .user = {},
-                           .host = plan.hostname,
-                           .cause = {}},
-                   .environment = environment};
+                           .job = {.name = plan.job_name,
+                                   .job_id = allocation.job_id,
+                                   .run_id = plan.run_id,
+                                   .run_dir = plan.run_dir,
+                                   .user = {},
+                                   .host = plan.hostname,
+                                   .cause = {}},
+                           .environment = environment};
     if (task.spec.rules.empty())
         return task;
     task.job.user = own_user_record().name;

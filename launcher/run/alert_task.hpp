@@ -6,7 +6,7 @@
 namespace autolaunch::launcher {
 
 /// What the process of this job's alerts needs to know. Blocks: as the users' database does.
-AlertTask alert_task(const LaunchPlan& plan, const Allocation& allocation,
-                     const EnvironmentMap& environment);
+alerts::AlertTask alert_task(const LaunchPlan& plan, const Allocation& allocation,
+                             const EnvironmentMap& environment);
 
 }  // namespace autolaunch::launcher

@@ -225,14 +225,14 @@ void tell_witness(asio::io_context& io, const JobWitness& witness, Joined& joine
 }
 
 // The scheduler ends a job that is requeued at once: less time is left for the last words.
-void tell_of_end(AlertWatch& alerts, Console& console, int exit_code) {
-    constexpr auto kLastWords = kAlertsLastWords + std::chrono::seconds(5);
+void tell_of_end(alerts::AlertWatch& watch, Console& console, int exit_code) {
+    constexpr auto kLastWords = alerts::kAlertsLastWords + std::chrono::seconds(5);
     constexpr auto kOfRequeue = std::chrono::seconds(5);
-    if (!alerts.is_running())
+    if (!watch.is_running())
         return;
     const bool told =
-        alerts.finish(Deadline::after(exit_code == exit_code::kRequeue ? kOfRequeue : kLastWords));
-    for (const std::string& line : alerts.last_words())
+        watch.finish(Deadline::after(exit_code == exit_code::kRequeue ? kOfRequeue : kLastWords));
+    for (const std::string& line : watch.last_words())
         console.write_message(line);
     if (!told)
         console.write_message("alerting: its process did not end in its time: not all was told");
@@ -385,10 +385,10 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         if (joined.member)
             joined.member->report(control::NodeWarning{line});
     };
-    AlertWatch alerts(io, alert_task(plan, allocation, environment), warn);
+    alerts::AlertWatch alert_watch(io, alert_task(plan, allocation, environment), warn);
     const auto keep_head = [&, &plan = plan, &run_dir = run_dir] {
         run_dir.keep_head(head_record(joined, spec, plan, sockets->path()));
-        alerts.begin();
+        alert_watch.begin();
     };
     if (joined.head)
         keep_head();
@@ -424,8 +424,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     coordinator.reset();
     sockets.reset();
     joined.peers.reset();  // its closed door says to others that this agent is gone
+    tell_of_end(alert_watch, console, exit_code);
     prove_exit({plan, run_dir, traces, environment, console, drain}, exit_code);
-    tell_of_end(alerts, console, exit_code);
     const int told = end_job({.spec = spec,
                               .allocation = allocation,
                               .environment = environment,

@@ -13,15 +13,16 @@ namespace autolaunch::launcher {
 /// What an element writes into the folder that all elements share: "element-7.json".
 struct ElementRecord {
     int element = 0;
-    std::string run_dir, array_job;  ///< of the newest start; array_job: Slurm's number, or empty
-    std::string updated;             ///< "2026-01-31T12:00:00Z"
+    std::string run_dir = {},
+                array_job = {};  ///< of the newest start; array_job: Slurm's number, or empty
+    std::string updated = {};    ///< "2026-01-31T12:00:00Z"
     bool ended = false;
-    std::string outcome;           ///< of an end: as JobEnded has it
-    std::optional<int> exit_code;  ///< the same
-    std::string stopped_early;     ///< why; empty: it was not
-    std::optional<std::int64_t> total_steps;
-    std::string metric;
-    MetricHistory history;
+    std::string outcome = {};           ///< of an end: as JobEnded has it
+    std::optional<int> exit_code = {};  ///< the same
+    std::string stopped_early = {};     ///< why; empty: it was not
+    std::optional<std::int64_t> total_steps = {};
+    std::string metric = {};
+    MetricHistory history = {};
 };
 
 std::string element_record_file(int element);

@@ -3,7 +3,7 @@
 # them (tests/real/alerts.sh has real ones). One message an incident, and one when it is over; a job that fails says why; a channel
 # that is dead is a warning, and its secret nowhere; a process of the alerts that is killed comes back.
 . "$(dirname "$0")/lib.sh"
-here=$(dirname "$(realpath "$0")")
+here=$AUTOLAUNCH_SOURCE_DIR/tests/e2e
 command -v python3 >/dev/null || skip "python3 is not installed"
 
 python3 "$here/alert_sinks.py" "$work/told" "$work/ports" >sinks.log 2>&1 &
@@ -16,7 +16,7 @@ eventually "the servers' start" test -s ports
 told() { python3 -c 'import json, sys
 for line in open(sys.argv[1]):
     message = json.loads(line)
-    if eval(sys.argv[2], {"m": message}): print(json.dumps(message))' told "$1"; }
+    if eval("(" + sys.argv[2] + ")", {"m": message}): print(json.dumps(message))' told "$1"; }
 tells() { [ -s told ] && [ -n "$(told "$1")" ]; }
 
 printf 'https://hooks.example.invalid/services/T0/B0/canary-of-the-webhook\n' >dead.url

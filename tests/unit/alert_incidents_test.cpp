@@ -13,6 +13,7 @@
 #include <vector>
 
 using namespace autolaunch::launcher;
+using namespace autolaunch::launcher::alerts;
 using namespace std::chrono_literals;
 using nlohmann::json;
 

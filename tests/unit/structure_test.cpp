@@ -374,6 +374,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/allocation/machine_counts.cpp", "nests_at_most"},
     {"launcher/audit/audit_line.cpp", "nests_at_most"},
     {"launcher/audit/read_anchors.cpp", "nests_at_most"},
+    {"launcher/alerts/incident_book.cpp", "nests_at_most"},
     {"launcher/audit/s3_anchor.cpp", "nests_at_most"},
     {"launcher/audit/trail_record.cpp", "nests_at_most"},
     {"launcher/doctor/finding.cpp", "nests_at_most"},

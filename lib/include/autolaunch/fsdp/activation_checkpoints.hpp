@@ -1,4 +1,5 @@
 #pragma once
+#include <autolaunch/borrowed.hpp>
 #include <autolaunch/error.hpp>
 
 #include <functional>
@@ -68,15 +69,17 @@ public:
     }
 
     /// In forward, when the layer is about to be computed into its slot: the place for its input.
-    Input& enter(int layer) {
+    Input& enter(int layer) & {
         present_ = layer / every_;
         return input(layer);
     }
+    Input& enter(int layer) && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// Of a layer that begins a segment it stays; of others it is there as the slot is.
-    Input& input(int layer) {
+    Input& input(int layer) & {
         const int index = begins_segment(layer) ? every_ - 1 + layer / every_ : layer % every_ - 1;
         return inputs_[static_cast<std::size_t>(index)];
     }
+    Input& input(int layer) && AUTOLAUNCH_NOT_FROM_A_TEMPORARY;
     /// In backward, before the layer's: calls forward(i) for all layers of its segment, in order,
     /// unless they are what was computed last. input(i) of the first is there, and forward(i) makes
     /// that of the next. True when it did.
