@@ -332,6 +332,7 @@ void JobModel::go_on_or_end(bool restarts) {
 void JobModel::on(const Now& now, const GenerationFailed& failure) {
     go_on_or_end(failure.restart_number.has_value());
     const std::string where = failure.hostname.empty() ? "" : " (" + failure.hostname + ")";
+    cause_ = fmt::format("rank {}{} {}", failure.first.rank, where, describe_end(failure.first));
     tell(now, fmt::format(
                   "rank {}{} {}; {}", failure.first.rank, where, describe_end(failure.first),
                   failure.restart_number ? fmt::format("restart {} of {}", *failure.restart_number,
@@ -343,20 +344,8 @@ void JobModel::on(const Now& now, const GenerationFailed& failure) {
     }
 }
 
-void JobModel::on(const Now&, const GenerationEnded& ended) {
-    cause_.clear();
-    if (!ended.record)
-        return;
-    const EndRecord& record = *ended.record;
-    const std::string what =
-        record.what.empty() && !record.evidence.empty() ? record.evidence.front() : record.what;
-    cause_ = std::string(name_of(record.cause)) + (what.empty() ? "" : ": " + what);
-    if (record.rank >= 0)
-        cause_ += fmt::format(" (rank {}{})", record.rank,
-                              record.node.empty() ? "" : " on " + record.node);
-}
-
 void JobModel::on(const Now& now, const NodeLost& lost) {
+    cause_ = shortened(lost.why);
     go_on_or_end(lost.goes_on);
     for (const int rank : lost.ranks)
         if (KnownRank* known = find(rank)) {
@@ -413,6 +402,7 @@ void JobModel::on(const Now& now, const StandstillOver& over) {
 }
 
 void JobModel::on(const Now& now, const JobHung& hung) {
+    cause_ = shortened(hung.found.headline);
     go_on_or_end(hung.restart_number.has_value());
     tell(now, "ended because it stood still: " + hung.found.headline);
 }
@@ -448,6 +438,7 @@ void JobModel::on(const Now&, const WaitsMeasured& waits) {
 }
 
 void JobModel::on(const Now& now, const SpawnFailed& failed) {
+    cause_ = shortened(failed.what);
     tell(now, fmt::format("rank {} could not be started: {}", failed.rank, failed.what));
     if (KnownRank* known = find(failed.rank))
         known->view.doing = RankDoing::failed;

@@ -65,7 +65,6 @@ private:
     void on(const Now& now, const RankSignalled& signalled);
     void on(const Now& now, const RankExited& end);
     void on(const Now& now, const GenerationFailed& failure);
-    void on(const Now& now, const GenerationEnded& ended);
     void on(const Now& now, const NodeLost& lost);
     void on(const Now& now, const WorldChanged& world);
     void on(const Now& now, const NodeJoined& joined);

@@ -156,9 +156,9 @@ TEST_CASE("another job, another version and another key are told apart, at both 
     CHECK(key.node == "it is of a job of this name, but has another key");
 
     Preamble newer = node_preamble();
-    newer.protocol = 14;
+    newer.protocol = 15;
     const std::string version =
-        "it speaks version 14 of the control protocol, this node version 13: install the same "
+        "it speaks version 15 of the control protocol, this node version 14: install the same "
         "autolaunch on all nodes";
     CHECK(judged(encode_preamble(newer).substr(0, 11) + "then whatever", Kind::not_ours) ==
           version);
@@ -176,7 +176,7 @@ TEST_CASE("another version learns ours from the head's answer") {
     REQUIRE(meeting.run([&] { return newer.available() >= 22; }));
     std::string answer(22, '\0');
     asio::read(newer, asio::buffer(answer));
-    CHECK(answer.substr(0, 11) == std::string("autolnch\x0d\0\x02", 11));
+    CHECK(answer.substr(0, 11) == std::string("autolnch\x0e\0\x02", 11));
     newer.close();
     REQUIRE(meeting.run([&] { return meeting.head.end.has_value(); }));
 }

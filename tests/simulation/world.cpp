@@ -282,11 +282,13 @@ bool World::may_go_on_elsewhere(int node) const {
     return false;
 }
 
-// Also one that is cut off, or stands still, and may be of the job again.
+// Also one that is cut off, or stands still, and may be of the job again; not one that was started
+// anew and has heard of nothing.
 bool World::lives_elsewhere(int node) const {
     for (int other = 0; other < schedule_.nodes; ++other) {
         const Machine& there = machines_[static_cast<std::size_t>(other)];
-        if (other != node && there.agent && !there.agent->is_over())
+        if (other != node && there.agent && !there.agent->is_over() &&
+            there.agent->succession().accepted().record)
             return true;
     }
     return false;

@@ -160,11 +160,11 @@ TEST_CASE("a list is bounded before it is built") {
     CHECK_THROWS_AS(expand_hostlist(ones + "[1-1000000]"), Error);
 }
 
-TEST_CASE("a million hosts") {
-    const Names names = expand_hostlist("n[0000000-0999999]");
-    REQUIRE(names.size() == 1'000'000);
-    CHECK(names.back() == "n0999999");
-    CHECK(compress_hostlist(names) == "n[0000000-0999999]");
+TEST_CASE("as many hosts as there may be") {
+    const Names names = expand_hostlist("n[0000000-0065535]");
+    REQUIRE(names.size() == kMaxHosts);
+    CHECK(names.back() == "n0065535");
+    CHECK(compress_hostlist(names) == "n[0000000-0065535]");
     std::string flat;
     for (const auto& name : names)
         flat += (flat.empty() ? "" : ",") + name;
@@ -237,5 +237,5 @@ TEST_CASE("counts repeat") {
     }
     CHECK_THROWS_WITH(expand_counts("2(x3),x"),
                       "'2(x3),x' is not a list like 8(x4),2 at character 7");
-    CHECK(expand_counts("8(x1000000),4").size() == 1'000'001);
+    CHECK(expand_counts("8(x65000),4").size() == 65'001);
 }
