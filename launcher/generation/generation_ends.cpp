@@ -153,6 +153,8 @@ void Generation::end_leftovers() {
         not_ours.push_back(asked);
     for (const pid_t helper : HelperProcess::lasting())
         not_ours.push_back(helper);
+    if (node_.sampler != nullptr && node_.sampler->pid() > 0)
+        not_ours.push_back(node_.sampler->pid());  // it goes on over generations
     if (node_.python != nullptr && node_.python->pid() > 0)
         not_ours.push_back(node_.python->pid());  // for the next generation
     if (node_.packages != nullptr && node_.packages->pid() > 0)

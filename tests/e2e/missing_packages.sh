@@ -30,7 +30,7 @@ without CLI11 CLI11 libcli11-dev
 configure "ncurses was not found. Debian 12 has it in libncurses-dev; scripts/install-deps.sh installs it." \
     -DAUTOLAUNCH_NCURSES_INCLUDE_DIR=
 configure "doctest was not found. The tests need it; scripts/install-deps.sh --tests installs it." \
-    -DCMAKE_DISABLE_FIND_PACKAGE_doctest=ON -DAUTOLAUNCH_BUILD_TESTS=ON
+    -DCMAKE_DISABLE_FIND_PACKAGE_doctest=ON -DAUTOLAUNCH_BUILD_TESTS=ON -DAUTOLAUNCH_NCURSES_INCLUDE_DIR=/usr/include
 # Headers that are looked for one by one, in a cache that says that they are not there.
 configure "asio.hpp was not found. Debian 12 has it in libasio-dev;" -DASIO_INCLUDE_DIR=
 configure "xxhash.h was not found. Debian 12 has it in libxxhash-dev;" -DXXHASH_INCLUDE_DIR= \

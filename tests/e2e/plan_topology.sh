@@ -39,7 +39,7 @@ expect "a warning" True "$(planned 'any("shard_optimizer would fit" in warning f
 "$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" distributed.sharding_strategy=full_shard >out.log 2>err.log ||
     fail "no plan with full_shard"
 contains "the table" out.log "memory of a rank before activations, full_shard on 8 ranks"
-contains "the sum" out.log "in all        20.7 GiB  of 80.0 GiB (resource_management.memory_per_gpu)"
+contains "the sum" out.log "in all        20.4 GiB   of 80.0 GiB (resource_management.memory_per_gpu)"
 "$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" distributed.sharding_strategy=full_shard --json \
     >plan.json 2>err.log || fail "no plan as JSON"
 before="$(planned 'plan["memory"]["total"] - plan["memory"]["masters"] - plan["memory"]["optimizer"]')"
