@@ -98,13 +98,11 @@ rm -f told by-command
 "$AUTOLAUNCH" -n 1 -c run.yaml --log-dir killed -- python3 train.py 16 4 0 >killed.log 2>&1 </dev/null &
 job=$!
 eventually "the first message" tells 'm["kind"] == "mail"'
-agent_children() { cat "/proc/$job/task/$job/children"; }
 victim=
-for pid in $(agent_children); do
-    ls -l "/proc/$pid/exe" 2>/dev/null | grep -q autolaunch && [ -z "$(cat "/proc/$pid/task/$pid/children" 2>/dev/null)" ] &&
-        [ "$(cat "/proc/$pid/comm")" = autolaunch-tell ] && victim=$pid
+for pid in $(pgrep -x autolaunch-tell); do
+    { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null | grep -qx "E2E_MARK=$E2E_MARK" && victim=$pid
 done
-[ -n "$victim" ] || fail "its process was not found among $(agent_children)"
+[ -n "$victim" ] || fail "its process was not found"
 kill -9 "$victim"
 wait "$job" || fail "the job failed"
 contains "its return" killed.log "alerting: its process had died, and was started anew (1 of 5)"

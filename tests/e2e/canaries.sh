@@ -17,7 +17,7 @@ private() { (umask 077 && cat >"$1"); }
 umask 022
 
 # ---- planted ---------------------------------------------------------------------------------------------------------
-export SOME_TOKEN=$(canary 1) DATABASE_URL="pg://me:$(canary 2)@db/x" AWS_SECRET_ACCESS_KEY=$(canary 3) DB_PASSWORD=$(canary 4)
+export ALERT_WEBHOOK="https://hooks.slack.com/services/T00000000/B00000000/$(canary 16)" SOME_TOKEN=$(canary 1) DATABASE_URL="pg://me:$(canary 2)@db/x" AWS_SECRET_ACCESS_KEY=$(canary 3) DB_PASSWORD=$(canary 4)
 export AUTOLAUNCH_JOB_KEY="a key of a job: $(canary 5)" SLURM_JWT=$(canary 6) NODES_TOKEN=$(canary 7) OF_A_FILE=$(canary 8)
 canary 9 | private of-a-file
 canary 10 | private of-a-key
@@ -28,7 +28,7 @@ echo "NCCL_AUTH_TOKEN=$(canary 13)" | private nccl.conf
 printf '{set: {NCCL_AUTH_TOKEN: "%s"}}\n' "$(canary 14)" | private profile.yaml
 private included.yaml <<END
 trainer: {env: {INCLUDED_PASSWORD: "$(canary 15)"}}
-alerting: {channels: [{type: slack, webhook_url: "https://hooks.slack.com/services/T00000000/B00000000/$(canary 16)"}]}
+alerting: {channels: [{type: slack, webhook_url: "\${ALERT_WEBHOOK}"}]}
 END
 private job.yaml <<END
 include: included.yaml
