@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 namespace autolaunch::launcher {
 
@@ -33,7 +34,9 @@ std::int64_t tres_count(std::string text) {
     }
     long long number = 0;
     parse_integer(text.substr(0, text.find('.')), number);
-    return number * factor;
+    std::int64_t count = 0;  // more than 63 bits hold is as good as no limit
+    return __builtin_mul_overflow(number, factor, &count) ? std::numeric_limits<std::int64_t>::max()
+                                                          : count;
 }
 
 // Rows of "a|b|c" by the names of their columns.
