@@ -146,8 +146,7 @@ void read_email(EntryReader& entry, AlertChannelSpec& channel) {
     if (channel.smtp.find('@') != std::string::npos)
         entry.fail("smtp", "user and password do not belong into an address: user, password_file");
     // This machine's own, which sends mails on, mostly has no certificate.
-    const bool is_local = channel.smtp.find("://localhost") != std::string::npos ||
-                          channel.smtp.find("://127.") != std::string::npos;
+    const bool is_local = is_own_machine(channel.smtp);
     channel.starttls = entry.boolean("starttls", !is_local);
     channel.user = entry.text({"user", "auth_username"});
     channel.password_file = entry.text({"password_file", "auth_password_file"});

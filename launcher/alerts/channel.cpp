@@ -262,10 +262,8 @@ std::string caution_of(const AlertChannelSpec& spec) {
          spec.kind == AlertChannelSpec::Kind::webhook) &&
         !is_safe_vault_address(spec.url))
         return "alerting: messages to " + spec.url + " travel in clear; https:// encrypts them";
-    const bool is_local = spec.smtp.find("://localhost") != std::string::npos ||
-                          spec.smtp.find("://127.") != std::string::npos;
-    if (spec.kind == AlertChannelSpec::Kind::email && !spec.starttls && !is_local &&
-        !spec.smtp.starts_with("smtps://"))
+    if (spec.kind == AlertChannelSpec::Kind::email && !spec.starttls &&
+        !is_own_machine(spec.smtp) && !spec.smtp.starts_with("smtps://"))
         return "alerting: mails to " + spec.smtp + " travel in clear; starttls: true encrypts them";
     return {};
 }

@@ -54,6 +54,11 @@ bool is_safe_vault_address(std::string_view address) {
     return address.starts_with(kPlain) && is_loopback(host_of(address.substr(kPlain.size())));
 }
 
+bool is_own_machine(std::string_view url) {
+    const std::size_t scheme = url.find("://");
+    return scheme != url.npos && is_loopback(host_of(url.substr(scheme + 3)));
+}
+
 bool is_vault_method(std::string_view word) {
     return word == "token" || word == "approle" || word == "jwt";
 }

@@ -128,6 +128,12 @@ TEST_CASE("no secret stands in a spec, and none travels in clear") {
               .find("a password may not travel in clear") != std::string::npos);
     CHECK(only_error("alerting: {channels: [{type: alertmanager, url: \"http://u:p@am:9093\"}]}")
               .find("user and password do not belong into an address") != std::string::npos);
+    // A name that begins as this machine's is another's.
+    for (const char* host : {"localhost.example.org", "127.example.org", "127.0.0.1.example.org"})
+        CHECK(
+            only_error("alerting: {channels: [{type: email, recipients: [a@b.c], smtp: \"smtp://" +
+                       std::string(host) + ":25\", starttls: false, user: u, password_file: /p}]}")
+                .find("a password may not travel in clear") != std::string::npos);
     const Read plain =
         read("alerting: {channels: [{type: alertmanager, url: \"http://am:9093/\"}]}");
     CHECK(plain.errors.empty());
