@@ -14,8 +14,8 @@ separate_arguments(_test_options UNIX_COMMAND "${AUTOLAUNCH_TEST_OPTIONS}")
 
 add_library(autolaunch_doctest INTERFACE)
 target_link_libraries(autolaunch_doctest INTERFACE doctest::doctest)
-target_compile_definitions(autolaunch_doctest INTERFACE
-  AUTOLAUNCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}" AUTOLAUNCH_BINARY_DIR="${PROJECT_BINARY_DIR}")
+# Not the build folder: a compiler's cache could not serve two presets then.
+target_compile_definitions(autolaunch_doctest INTERFACE AUTOLAUNCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 add_library(autolaunch_doctest_main OBJECT ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
 target_link_libraries(autolaunch_doctest_main PRIVATE autolaunch_doctest)
 autolaunch_configure(autolaunch_doctest_main)

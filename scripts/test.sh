@@ -26,9 +26,10 @@ done
 scripts/install-deps.sh --tests
 
 # Presets have something of what they compile in common, ci and no-options most. Paths and the working directory are left
-# out of the cache's keys: only build folders differ in them.
+# out of the cache's keys: only build folders differ in them. Precompiled headers are of the same sources there, too.
 cached() {
     env CCACHE_DIR="${CCACHE_DIR:-$PWD/build/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 \
+        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime \
         CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"
 }
 
