@@ -46,6 +46,10 @@ rows_of() {
   esac
 }
 
+# Every type on shm and alone; on the others of all_reduce, and of the rest one: conformance.comm_mpi and comm_nccl have them all.
+types_of() { [ "$1" = all_reduce ] && echo 10 || echo 1; }
+words_of() { [ "$1" = all_reduce ] && echo all || echo half; }
+
 few=(-b 96 -e 96K -f 1024 -n 2 -w 1)
 for collective in $collectives; do
   sweep "$collective alone" "$(rows_of $collective 1 2 10 6)" "$bench/${collective}_perf" "${few[@]}" -d all -o all -r all
@@ -73,8 +77,8 @@ if command -v mpirun > /dev/null && [ -x "$bench/mpi_peer_perf" ]; then
       mpirun --oversubscribe -np 2 "$bench/mpi_peer_perf" $collective "${few[@]}" -d all -o all -r all
   done
   for collective in $collectives; do
-    sweep "$collective, 3 ranks on mpi" "$(rows_of $collective 3 2 10 6)" \
-      mpirun --oversubscribe -np 3 "$bench/${collective}_perf" "${few[@]}" -d all -o all -r all --backend mpi
+    sweep "$collective, 3 ranks on mpi" "$(rows_of $collective 3 2 "$(types_of $collective)" 6)" \
+      mpirun --oversubscribe -np 3 "$bench/${collective}_perf" "${few[@]}" -d "$(words_of $collective)" -o all -r all --backend mpi
   done
   sweep "hypercube, 4 ranks on mpi" "$(rows_of hypercube 4 2 10 6)" \
     mpirun --oversubscribe -np 4 "$bench/hypercube_perf" "${few[@]}" -d all --backend mpi
@@ -82,9 +86,9 @@ if command -v mpirun > /dev/null && [ -x "$bench/mpi_peer_perf" ]; then
   fake=$AUTOLAUNCH_BINARY_DIR/tests/fake_gpu
   if [ -e "$fake/libcuda.so.1" ]; then
     for collective in $collectives; do
-      sweep "$collective, 2 ranks on fake GPUs" "$(rows_of $collective 2 2 10 6)" \
-        env LD_LIBRARY_PATH="$fake" mpirun --oversubscribe -np 2 "$bench/${collective}_perf" "${few[@]}" -d all -o all -r all \
-        --backend nccl
+      sweep "$collective, 2 ranks on fake GPUs" "$(rows_of $collective 2 2 "$(types_of $collective)" 6)" \
+        env LD_LIBRARY_PATH="$fake" mpirun --oversubscribe -np 2 "$bench/${collective}_perf" "${few[@]}" \
+        -d "$(words_of $collective)" -o all -r all --backend nccl
     done
     sweep "all_reduce, 2 ranks on fake GPUs, registered and in groups" 2 env LD_LIBRARY_PATH="$fake" mpirun --oversubscribe \
       -np 2 "$bench/all_reduce_perf" "${few[@]}" -R 2 -m 3 --backend nccl
