@@ -21,6 +21,14 @@ std::string absolute(const std::string& path, const std::string& workdir) {
                         : (std::filesystem::path(workdir) / path).lexically_normal().string();
 }
 
+// Of a place of checkpoints, or of one in it; nothing of a bucket.
+std::string folder_of(const std::string& place, const std::string& workdir) {
+    if (place.empty() || place.find("://") != place.npos)
+        return {};
+    const std::filesystem::path path = absolute(place, workdir);
+    return (path.filename().string().starts_with("step-") ? path.parent_path() : path).string();
+}
+
 // Files may be named as the user sees them.
 std::string absolute_image(const std::string& image, const std::string& workdir) {
     const bool is_path =
@@ -36,6 +44,8 @@ ContainerNeeds needs_of(const LaunchPlan& plan) {
         .workdir = plan.workdir,
         .workdir_is_given = !plan.spec.trainer.workdir.empty(),
         .checkpoint_dir = absolute(plan.spec.checkpoint.checkpoint_dir, plan.workdir)};
+    needs.drain_dir = folder_of(plan.spec.checkpoint.drain, plan.workdir);
+    needs.restore_dir = folder_of(plan.spec.checkpoint.restore_from, plan.workdir);
     needs.spec.image = absolute_image(needs.spec.image, plan.workdir);
     const CheckpointSpec& checkpoint = plan.spec.checkpoint;
     for (const std::string* file :

@@ -14,6 +14,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr int kMostWarnings = 8;              // of ranks, on the screen
 constexpr std::size_t kMostPhaseBytes = 200;  // of its name, on the screen
 
 }  // namespace
@@ -257,6 +258,9 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
         callbacks_.report(CheckpointDeleted{.rank = peer.rank, .path = deleted->path});
     } else if (const auto* text = std::get_if<session::Message>(&message)) {
         callbacks_.report(MessageReported{.rank = peer.rank, .text = text->text});
+        if (text->text.starts_with(session::kWarning) && warnings_shown_++ < kMostWarnings)
+            callbacks_.report(WarningRaised{"rank " + std::to_string(peer.rank) + ": " +
+                                            text->text.substr(session::kWarning.size())});
     } else if (const auto* resume = std::get_if<session::CannotResume>(&message)) {
         cannot_resume_ = resume->reason.substr(0, control::kEvidenceLimit);
     } else if (const auto* phase = std::get_if<session::Phase>(&message)) {

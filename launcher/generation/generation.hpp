@@ -247,6 +247,7 @@ private:
     int stop_signal_ = 0;              ///< by which the job was stopped
     int starting_rank_ = 0;
     std::optional<std::int64_t> checkpoint_step_;
+    int warnings_shown_ = 0;     ///< of ranks' messages
     std::string cannot_resume_;  ///< by a rank's word; empty: none said so, or it was taken back
     std::optional<PlacementWatch> watch_;
     std::optional<GpuWatch> gpu_watch_;

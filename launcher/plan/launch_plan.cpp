@@ -7,6 +7,7 @@
 #include "binding/hca_pairing.hpp"
 #include "plan/granted_otherwise.hpp"
 #include "plan/job_shape.hpp"
+#include "plan/plan_checkpoint.hpp"
 #include "plan/rank_environment.hpp"
 #include "plan/rank_secrets.hpp"
 #include "plan/usable_gpus.hpp"
@@ -208,6 +209,11 @@ void check_grace_period(LaunchPlan& plan) {
 
 void add_reader_notes(LaunchPlan& plan) {
     const CheckpointSpec& checkpoint = plan.spec.checkpoint;
+    if (const std::string keys = keys_without_library(plan.spec); !keys.empty())
+        plan.warnings.push_back(
+            keys +
+            ": the library does it, and the program is one of Python's, which has to do it "
+            "itself (it finds the section in AUTOLAUNCH_TRAINER_CONFIG)");
     if (checkpoint.recipients.empty())
         return;
     plan.notes.push_back(fmt::format(

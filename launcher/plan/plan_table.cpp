@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 #include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
+#include "plan/plan_checkpoint.hpp"
 #include "plan/rank_secrets.hpp"
 #include "plan/store_exposure.hpp"
 #include "restart_policy/cause_policy.hpp"
@@ -291,6 +292,8 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
     if (!plan.container.runtime.empty())
         text += "\ncontainer of each rank\n" + container_section(plan.container);
+    if (const auto checkpoints = checkpoint_rows(plan); !checkpoints.empty())
+        text += "\ncheckpoints of the library, by the spec\n" + format_rows(checkpoints, "  ");
     if (!plan.spec.given_secrets.empty())
         text += "\nsecrets of ranks, read when a generation starts\n" + secrets_section(plan);
     text += "\nstore of the ranks\n" + store_section(plan);

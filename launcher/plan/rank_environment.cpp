@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "base/workspace.hpp"
 #include "plan/oversubscription.hpp"
+#include "plan/plan_checkpoint.hpp"
 #include "plan/rank_secrets.hpp"
 #include "plan/task_variables.hpp"
 #include "session/environment.hpp"
@@ -165,7 +166,11 @@ void add_yielding(Choices& choices, const LaunchPlan& plan, const EnvironmentMap
 }
 
 // The library's Checkpointer reads them (docs/encryption.md). Public keys, and paths: no secret.
-void add_checkpoint_keys(Choices& choices, const CheckpointSpec& checkpoint) {
+void add_checkpoint(Choices& choices, const LaunchPlan& plan) {
+    const CheckpointSpec& checkpoint = plan.spec.checkpoint;
+    const std::string settings = to_text(checkpoint_settings(checkpoint, plan.workdir));
+    if (!settings.empty())
+        choices.add(env::kCheckpoint, settings, "checkpoint: for the library's Checkpointer");
     if (!checkpoint.recipients.empty())
         choices.add(env::kCheckpointRecipients, join(checkpoint.recipients, ","),
                     "checkpoint.recipients: checkpoints are encrypted for these");
@@ -214,7 +219,7 @@ std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const Ra
         choices.add(choice.name.c_str(), choice.value, choice.reason);
     if (plan.spec.debug_rank)
         add_patience(choices, *plan.spec.debug_rank, inherited);
-    add_checkpoint_keys(choices, plan.spec.checkpoint);
+    add_checkpoint(choices, plan);
     choices.override_with(plan.spec.nccl.env, "nccl.env");
     choices.override_with(plan.spec.trainer.env, "trainer.env");
     if (plan.spec.checkpoint.must_be_encrypted)

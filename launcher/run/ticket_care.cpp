@@ -22,7 +22,7 @@ std::vector<std::string> paths_of(const JobSpec& spec) {
     const CheckpointSpec& checkpoint = spec.checkpoint;
     for (const std::string& path :
          {std::string("."), spec.run_dir, spec.monitoring.log_path, spec.trainer.workdir,
-          checkpoint.checkpoint_dir, checkpoint.restore_from})
+          checkpoint.checkpoint_dir, checkpoint.drain, checkpoint.restore_from})
         if (!path.empty() && path.find("://") == std::string::npos)
             paths.push_back(absolute_path(path).lexically_normal().string());
     return paths;

@@ -153,6 +153,14 @@ struct CheckpointSpec {
     bool pass_over_unusable = false;  ///< the trainer's, as the rest of it
     std::optional<std::int64_t>
         memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
+    std::string every;       ///< save_interval_from()
+    std::optional<std::int64_t> keep_every;
+    std::optional<int> keep_best;
+    std::string better;  ///< lower or higher, of the metric; empty: the trainer's word
+    std::optional<bool> node_local;
+    std::string drain;  ///< the second place, a directory or s3://…
+    std::optional<int> drain_keep;
+    std::chrono::milliseconds drain_wait{-1};  ///< below 0: the trainer's word
     std::string restore_from, model_save_format;
     std::string signing_key;  ///< a file
     std::optional<bool> save_consolidated;

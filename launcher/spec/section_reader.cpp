@@ -1,6 +1,7 @@
 #include "spec/section_reader.hpp"
 
 #include "base/text.hpp"
+#include "spec/checkpoint_words.hpp"
 #include "spec/container_words.hpp"
 #include "spec/field_reader.hpp"
 #include "spec/pipeline_words.hpp"
@@ -183,6 +184,7 @@ void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& err
     check_identity_secret(root, spec.given_secrets, errors);
     check_model_size(root, spec.model_size, errors);
     check_container(root, spec.container, errors);
+    check_checkpoint(root, spec.checkpoint, errors);
     spec.trainer_config = trainer_config(root, errors);
 }
 

@@ -134,14 +134,16 @@ Value Submission::element_root(std::size_t index) const {
     std::vector<SpecError> same;  // check_elements() has them
     for (const SweepSetting& setting : elements_[index])
         set_path(root, setting.key, setting.value, setting.key_at, same);
-    const Entry* common = find_in_spec(stored_root_, "checkpoint", "checkpoint_dir");
-    const Entry* own = find_in_spec(root, "checkpoint", "checkpoint_dir");
-    const bool is_shared = common != nullptr && own != nullptr && own->value.is_scalar() &&
-                           !own->value.text.empty() && own->value.text == common->value.text &&
-                           own->value.text.find("${SLURM_") == std::string::npos;
-    if (is_shared)
-        set_in_spec(root, "checkpoint", "checkpoint_dir",
-                    own->value.text + "/element-" + std::to_string(index));
+    for (const char* key : {"checkpoint_dir", "drain"}) {
+        const Entry* common = find_in_spec(stored_root_, "checkpoint", key);
+        const Entry* own = find_in_spec(root, "checkpoint", key);
+        const bool is_shared = common != nullptr && own != nullptr && own->value.is_scalar() &&
+                               !own->value.text.empty() && own->value.text == common->value.text &&
+                               own->value.text.find("${SLURM_") == std::string::npos;
+        if (is_shared)
+            set_in_spec(root, "checkpoint", key,
+                        own->value.text + "/element-" + std::to_string(index));
+    }
     return root;
 }
 
@@ -178,7 +180,7 @@ void Submission::use_snapshot() {
     const auto workdir =
         (folder_ / kStoredCode / code_folder_.lexically_relative(root)).lexically_normal();
     set_in_spec(stored_root_, "trainer", "workdir", workdir.string());
-    for (const char* key : {"checkpoint_dir", "restore_from"}) {
+    for (const char* key : {"checkpoint_dir", "drain", "restore_from"}) {
         const Entry* entry = find_in_spec(stored_root_, "checkpoint", key);
         if (entry == nullptr || !entry->value.is_scalar() || entry->value.text.empty() ||
             std::string("/~$").find(entry->value.text[0]) != std::string::npos ||

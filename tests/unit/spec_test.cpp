@@ -3,6 +3,7 @@
 
 #include "spec/spec.hpp"
 
+#include "spec/checkpoint_words.hpp"
 #include "spec/schema.hpp"
 #include "spec/units.hpp"
 #include "spec_files.hpp"
@@ -30,6 +31,36 @@ bool contains(const std::string& text, std::string_view part) {
 }
 
 }  // namespace
+
+TEST_CASE("what checkpoint says of other keys of its own") {
+    const auto lines = [](const std::string& text) { return lines_of(load_text(text)); };
+    CHECK(lines("checkpoint: {checkpoint_dir: a, every: 500, drain: b, drain_keep: 3}").empty());
+    CHECK(lines("checkpoint: {every: 10m, keep_best: 2, better: higher}").empty());
+    CHECK(lines("checkpoint: {node_local: true, drain: s3://b/p, drain_wait: 0}").empty());
+    const auto is = [&](const std::string& text, const std::string& error) {
+        const auto found = lines(text);
+        REQUIRE_MESSAGE(found.size() == 1, text);
+        CHECK_MESSAGE(found[0].starts_with(error), found[0]);
+    };
+    for (const char* wrong : {"soon", "0", "-3", "0s", "1.5 steps", "Optimal"})
+        is(std::string("checkpoint: {every: \"") + wrong + "\"}",
+           "t.yaml:1:21: checkpoint.every: expected steps (500), a time (10m, 1h) or optimal");
+    is("checkpoint: {every: 5, every_steps: 5}", "t.yaml:1:21: checkpoint.every: every_steps says");
+    is("checkpoint: {drain_keep: 2}", "t.yaml:1:26: checkpoint.drain_keep: there is no");
+    is("checkpoint: {node_local: true}", "t.yaml:1:26: checkpoint.node_local: a node that is lost");
+    is("checkpoint: {drain: s3://}", "t.yaml:1:21: checkpoint.drain: expected s3://BUCKET/PREFIX");
+    is("checkpoint: {drain: gs://b}", "t.yaml:1:21: checkpoint.drain: expected a directory or");
+    is("checkpoint: {checkpoint_dir: a/, drain: ./a}",
+       "t.yaml:1:41: checkpoint.drain: is checkpoint_dir");
+    is("checkpoint: {better: sideways}", "t.yaml:1:22: checkpoint.better: expected");
+}
+
+TEST_CASE("how often checkpoints are saved") {
+    CHECK(save_interval_from("500") == SaveInterval{.steps = 500});
+    CHECK(save_interval_from("1h30m") == SaveInterval{.time = std::chrono::minutes(90)});
+    CHECK(save_interval_from("optimal") == SaveInterval{.optimal = true});
+    CHECK(!save_interval_from(""));
+}
 
 TEST_CASE("every section is read into its place") {
     const auto result = load_text(R"(

@@ -412,7 +412,7 @@ def report_checkpoint_deleted(path):
 
 
 def report_message(text):
-    """A line for the event log."""
+    """A line for the event log; on the screen, too, where it begins with "warning: "."""
     _session.tell({"type": "message", "text": _text(text)}, "text")
 
 

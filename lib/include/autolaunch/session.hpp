@@ -95,7 +95,8 @@ public:
     /// itself.
     void report_checkpoint_loaded(std::int64_t step, const std::filesystem::path& path);
     void report_checkpoint_deleted(const std::filesystem::path& path);
-    /// Free text for the job's event log.
+    /// Free text for the job's event log. What begins with "warning: " is shown on the screen, too,
+    /// as far as a rank says it a few times only.
     void report_message(const std::string& text);
     /// None of the checkpoints that are there can be used, for this reason, and a restart would
     /// find the same ones: when the job's ranks then fail, the launcher tries none and ends with

@@ -8,8 +8,12 @@
 #include "checkpoint/drain/noticeboard.hpp"
 #include "checkpoint/encryption_environment.hpp"
 #include "checkpoint/memory/memory_copies.hpp"
+#include "checkpoint/options_of_spec.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoint/save/save_clock.hpp"
+#include "checkpoint/start_place.hpp"
+#include "session/checkpoint_settings.hpp"
+#include "session/environment.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
@@ -47,8 +51,18 @@ std::optional<double> deadline_of(const SaveSchedule& schedule) {
            std::chrono::duration<double>(*deadline - std::chrono::system_clock::now()).count();
 }
 
-CheckpointOptions of_this_job(CheckpointOptions options) {
-    options.encryption = with_environment(std::move(options.encryption), environment_of_process());
+// What the spec says wins. Several Checkpointers are not told apart but by their directories.
+CheckpointOptions of_this_job(Session& session, bool tells, CheckpointOptions options) {
+    const auto environment = environment_of_process();
+    options.encryption = with_environment(std::move(options.encryption), environment);
+    const CheckpointSettings settings =
+        checkpoint_settings_from(value_of(environment, env::kCheckpoint));
+    if (is_meant(settings, options.directory))
+        return with_settings(std::move(options), settings);
+    if (tells)
+        session.report_message("warning: checkpoint: the spec's settings are for " +
+                               settings.directory + ", and not for what is saved to " +
+                               options.directory.string());
     return options;
 }
 
@@ -102,7 +116,17 @@ public:
                       [&job](const std::filesystem::path& path) {
                           job.report_checkpoint_deleted(path);
                       }},
-                 {job.info().run_id, job.info().generation}, leaders) {}
+                 {job.info().run_id, job.info().generation}, leaders) {
+        if (!options.restore_from.empty())
+            start.emplace(options, world,
+                          CheckpointEvents{
+                              .published = {},
+                              .note = [&job](const std::string& text) { job.report_message(text); },
+                              .loaded =
+                                  [this](std::int64_t step, const std::filesystem::path& path) {
+                                      tell_loaded(step, path);
+                                  }});
+    }
 
     // Of the directories that nodes have of their own; empty where all ranks see one.
     static std::vector<int> find_leaders(Communicator& ranks, const CheckpointOptions& options) {
@@ -293,11 +317,12 @@ public:
     LastWait last_wait{*this};
     std::unique_ptr<memory::MemoryCopies> memory;
     CheckpointEngine engine;
+    std::optional<StartPlace> start;
 };
 
 Checkpointer::Checkpointer(Session& session, Communicator world, const CheckpointOptions& options)
-    : impl_(std::make_unique<Impl>(session, off_the_gpus(session, std::move(world)),
-                                   of_this_job(options))) {}
+    : impl_(std::make_unique<Impl>(session, off_the_gpus(session, world),
+                                   of_this_job(session, world.rank() == 0, options))) {}
 
 Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
 Checkpointer& Checkpointer::operator=(Checkpointer&&) noexcept = default;
@@ -340,13 +365,19 @@ CheckpointInfo Checkpointer::save_to_memory(std::int64_t step, const fsdp::State
 }
 
 std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) {
-    return impl_->resuming(
-        [&] { return impl_->engine.latest(before, impl_->memory->latest(before)); });
+    return impl_->resuming([&] {
+        auto found = impl_->engine.latest(before, impl_->memory->latest(before));
+        if (!found && impl_->start && before == INT64_MAX)
+            found = impl_->start->find();
+        return found;
+    });
 }
 
 std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint,
                                             const fsdp::State& state, const LoadOptions& options) {
     return impl_->resuming([&] {
+        if (impl_->start && impl_->start->has(checkpoint))
+            return impl_->start->load(checkpoint, state, options);
         if (!checkpoint.in_memory)
             return impl_->engine.load(checkpoint, state, options);
         auto missing = impl_->memory->load(checkpoint, state, options);
@@ -359,18 +390,25 @@ std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state
                                                         const LoadOptions& options) {
     memory::MemoryCopies& memory = *impl_->memory;
     return impl_->resuming([&] {
-        return impl_->engine.load_latest(
-            state, options,
-            {[&](std::int64_t before) { return memory.latest(before); },
-             [&](const CheckpointInfo& newest) {
-                 memory.load(newest, state, options);
-                 impl_->tell_loaded(newest.step, newest.path);
-             }});
+        auto loaded =
+            impl_->engine.load_latest(state, options,
+                                      {[&](std::int64_t before) { return memory.latest(before); },
+                                       [&](const CheckpointInfo& newest) {
+                                           memory.load(newest, state, options);
+                                           impl_->tell_loaded(newest.step, newest.path);
+                                       }});
+        if (!loaded && impl_->start) {
+            loaded = impl_->start->find();
+            impl_->start->load(*loaded, state, options);
+        }
+        return loaded;
     });
 }
 
 std::vector<std::string> Checkpointer::load_opaque(const CheckpointInfo& checkpoint,
                                                    const std::string& name) {
+    if (impl_->start && impl_->start->has(checkpoint))
+        return impl_->start->load_opaque(checkpoint, name);
     return checkpoint.in_memory ? impl_->memory->load_opaque(checkpoint, name)
                                 : impl_->engine.load_opaque(checkpoint, name);
 }

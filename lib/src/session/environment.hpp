@@ -59,6 +59,9 @@ inline constexpr char kSpare[] =
 inline constexpr char kDebugRank[] =
     "AUTOLAUNCH_DEBUG_RANK";  // the rank that is debugged, for whom the others wait for hours
 
+// The rest of the spec's section `checkpoint`, for the library (checkpoint_settings.hpp).
+inline constexpr char kCheckpoint[] = "AUTOLAUNCH_CHECKPOINT";  // JSON
+
 // How checkpoints are encrypted where the trainer's code does not say it (docs/encryption.md).
 inline constexpr char kCheckpointRecipients[] =
     "AUTOLAUNCH_CHECKPOINT_RECIPIENTS";  // public keys of age, with commas

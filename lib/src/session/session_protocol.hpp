@@ -53,8 +53,9 @@ struct CheckpointDeleted {
     std::string path;
 };
 struct Message {
-    std::string text;
+    std::string text;  ///< what begins with kWarning is for the screen, too
 };
+inline constexpr std::string_view kWarning = "warning: ";
 /// A part of the training loop begins that reports no steps, an evaluation; or it is over.
 struct Phase {
     std::string name;  ///< empty: over

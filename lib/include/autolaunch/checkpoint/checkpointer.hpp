@@ -57,6 +57,8 @@ struct EncryptionOptions {
     std::filesystem::path signing_key_file = {};
 };
 
+/// Where autolaunch has started the job, its spec's section `checkpoint` wins over these, for the
+/// Checkpointer of `checkpoint_dir` (docs/checkpoints.md).
 struct CheckpointOptions {
     std::filesystem::path directory = {};
     int keep =
@@ -84,6 +86,10 @@ struct CheckpointOptions {
     bool memory = true;  ///< latest() looks for copies of save_to_memory(), too
     bool memory_peers =
         true;  ///< save_to_memory() keeps a second copy on the next node, where there is one
+    /// Where training goes on from while `directory`, the second place and memory have nothing: a
+    /// checkpoint, or a place that has some, of which the newest; a directory or "s3://…". Nothing
+    /// is written there. latest() and load_latest() throw where it has none.
+    std::string restore_from = {};
     /// `directory` is each node's own, such as one on its NVMe: it holds its ranks' files alone,
     /// and every node drains its own; drain.place must be set. A checkpoint counts when it is
     /// there. The constructor is then collective.

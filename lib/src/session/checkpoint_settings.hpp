@@ -1,0 +1,34 @@
+#pragma once
+#include <autolaunch/export.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace autolaunch {
+
+/// What the spec's section `checkpoint` says to the library, in AUTOLAUNCH_CHECKPOINT. It holds for
+/// the Checkpointer whose directory is `directory`; what is not there is the trainer's to say.
+struct CheckpointSettings {
+    std::string directory = {};  ///< absolute; empty: of whichever Checkpointer the trainer has
+    std::optional<int> keep = {}, keep_best = {};
+    std::optional<std::int64_t> keep_every = {};
+    std::optional<bool> lower_is_better = {}, node_local = {}, pass_over_unusable = {};
+    std::optional<std::int64_t> every_steps = {};
+    std::optional<double> every_seconds = {};
+    std::optional<bool> optimal = {};
+    std::string drain = {};  ///< the second place: a directory or s3://bucket/prefix
+    std::optional<int> drain_keep = {};
+    std::optional<double> drain_wait_seconds = {};
+    std::string restore_from = {};  ///< a checkpoint, or a place that has some
+
+    bool operator==(const CheckpointSettings&) const = default;
+};
+
+/// As JSON with the members' names, on one line; empty where nothing is set. Pure.
+AUTOLAUNCH_API std::string to_text(const CheckpointSettings& settings);
+/// Throws Error{invalid_argument} that names the variable. Pure.
+AUTOLAUNCH_API CheckpointSettings checkpoint_settings_from(std::string_view text);
+
+}  // namespace autolaunch

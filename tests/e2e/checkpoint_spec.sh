@@ -1,0 +1,72 @@
+#!/bin/bash
+# What the spec's section `checkpoint` says reaches a C++ trainer whose code says something else: when it saves, what stays, the second
+# place, and where a job begins that has nothing of its own.
+. "$(dirname "$0")/lib.sh"
+gpt=$AUTOLAUNCH_BINARY_DIR/examples/gpt/gpt
+[ -x "$gpt" ] || skip "examples/gpt is not built"
+export OMP_NUM_THREADS=1
+for i in $(seq 60); do echo "line $((i % 7)): the quick brown fox jumps over the lazy dog"; done >text
+job() { # MAX_STEPS LINE-BELOW-CHECKPOINT...
+    cat <<END
+trainer: {command: [$gpt], config: {sample_bytes: 0}, workdir: $work}
+monitoring: {log_path: $work/runs}
+resource_management: {ranks_per_node: 2}
+model: {layers: 1, heads: 1, width: 8, context: 8}
+dataloader: {path: text, global_batch: 2}
+optimizer: {lr: 0.01, min_lr: 0.01}
+step_scheduler: {max_steps: $1, warmup_steps: 0, log_every: 1, checkpoint_every: 5}
+checkpoint:
+END
+    printf '  %s\n' "${@:2}"
+}
+steps_in() { (cd "$1" 2>/dev/null && ls -d step-*[0-9] 2>/dev/null) | sed 's/step-0*//' | tr '\n' ' '; }
+
+job 9 'checkpoint_dir: here/' 'every: 2' 'keep: 1' 'keep_every: 4' 'drain: there' 'drain_keep: 3' 'drain_wait: 1m' >job.yaml
+"$AUTOLAUNCH" plan -c job.yaml >plan.log 2>err.log || fail "plan: $(cat err.log)"
+for line in "saved    every 2 steps .*$work/here" "kept     the newest 1, those of every 4 steps" "drained  $work/there"; do
+    grep -q "$line" plan.log || fail "the plan has no '$line': $(grep -A4 'checkpoints of' plan.log)"
+done
+says 0 'done' "$AUTOLAUNCH" -c job.yaml
+# The trainer says 5 for itself; the last step is saved because it is the last.
+expect "what stays" "4 8 9 " "$(steps_in here)"
+there=$(steps_in there) # 6 may have gone here before its turn came
+[[ $there =~ ^4\ (6\ )?8\ 9\ $ ]] || fail "what stays in the second place: '$there'"
+
+# Another job begins with it: the newest, or the one that is named; once it has its own, those count.
+job 11 'checkpoint_dir: other' 'restore_from: there' >from.yaml
+says 0 'resumed from step 9' "$AUTOLAUNCH" -c from.yaml
+says 0 'resumed from step 11' "$AUTOLAUNCH" -c from.yaml step_scheduler.max_steps=12
+job 11 'checkpoint_dir: third' 'restore_from: there/step-00000008/' >named.yaml
+says 0 'resumed from step 8' "$AUTOLAUNCH" -c named.yaml
+expect "nothing is written where it began" "$there" "$(steps_in there)"
+# The second place alone is enough to go on.
+rm -rf here
+says 0 'resumed from step 9' "$AUTOLAUNCH" -c job.yaml step_scheduler.max_steps=10
+
+# What is asked for and is not there is no new beginning.
+job 11 'checkpoint_dir: fourth' 'restore_from: nowhere' >nowhere.yaml
+says 74 "restore_from: there is no complete checkpoint in it: $work/nowhere" "$AUTOLAUNCH" -c nowhere.yaml
+job 11 'checkpoint_dir: fourth' 'restore_from: there/step-00000007' >nowhere.yaml
+says 74 "there is no complete checkpoint of step 7" "$AUTOLAUNCH" -c nowhere.yaml
+[ ! -e fourth ] || [ -z "$(steps_in fourth)" ] || fail "it trained anew: $(steps_in fourth)"
+
+# A Checkpointer of another directory is not meant, and that is said.
+says 0 "warning: rank 0: checkpoint: the spec's settings are for /nowhere/here, and not for what is saved to" \
+    "$AUTOLAUNCH" -c from.yaml checkpoint.restore_from= checkpoint.checkpoint_dir=fifth "trainer.env.AUTOLAUNCH_CHECKPOINT='{\"directory\":\"/nowhere/here\",\"keep\":1}'"
+
+# Who saves without the library is told what nobody does.
+job 4 'checkpoint_dir: a' 'drain: b' 'keep_best: 1' >python.yaml
+says 0 'checkpoint.drain, checkpoint.keep_best: the library does it, and the program is one of Python' \
+    "$AUTOLAUNCH" plan -c python.yaml 'trainer.command=[python3, train.py]'
+
+# Mistakes have their places.
+job 4 'checkpoint_dir: a' 'drain: ./a/' >wrong.yaml
+says 65 'wrong.yaml:10:10: checkpoint.drain: is checkpoint_dir itself' "$AUTOLAUNCH" validate wrong.yaml
+job 4 'checkpoint_dir: a' 'node_local: true' >wrong.yaml
+says 65 'checkpoint.node_local: a node that is lost takes its files along' "$AUTOLAUNCH" validate wrong.yaml
+job 4 'checkpoint_dir: a' 'every: soon' >wrong.yaml
+says 65 'checkpoint.every: expected steps (500), a time (10m, 1h) or optimal' "$AUTOLAUNCH" validate wrong.yaml
+job 4 'checkpoint_dir: a' 'drain: gs://bucket' >wrong.yaml
+says 65 'checkpoint.drain: expected a directory or s3://BUCKET/PREFIX' "$AUTOLAUNCH" validate wrong.yaml
+nothing_left
+count_failures

@@ -1,0 +1,123 @@
+// What the spec says of checkpoints, as the library takes it over.
+#include "checkpoint/options_of_spec.hpp"
+#include "checkpoint/start_place.hpp"
+#include "session/checkpoint_settings.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+using namespace autolaunch;
+
+namespace {
+
+CheckpointSettings all_of_them() {
+    CheckpointSettings settings;
+    settings.directory = "/a \"place\"";
+    settings.keep = 3;
+    settings.keep_best = 1;
+    settings.keep_every = std::int64_t{1} << 40;
+    settings.lower_is_better = false;
+    settings.node_local = true;
+    settings.pass_over_unusable = true;
+    settings.every_steps = 7;
+    settings.every_seconds = 0.5;
+    settings.optimal = true;
+    settings.drain = "s3://bucket/prefix";
+    settings.drain_keep = 9;
+    settings.drain_wait_seconds = 2;
+    settings.restore_from = "/b/step-00000004";
+    return settings;
+}
+
+}  // namespace
+
+TEST_CASE("settings of checkpoints reach the ranks as they were") {
+    const CheckpointSettings all = all_of_them();
+    CHECK(checkpoint_settings_from(to_text(all)) == all);
+    CHECK(to_text(all).find('\n') == std::string::npos);
+    CHECK(to_text(CheckpointSettings{}).empty());
+    CHECK(checkpoint_settings_from("") == CheckpointSettings{});
+    CheckpointSettings one;
+    one.keep = 3;
+    CHECK(to_text(one) == R"({"keep":3})");
+    CHECK(checkpoint_settings_from(R"({"keep":3,"of a later version":1})") == one);
+}
+
+TEST_CASE("settings that nobody wrote so are refused") {
+    for (const char* wrong :
+         {"{", "[]", "7", "{\"keep\":1.5}", "{\"keep\":4294967297}", "{\"keep\":\"3\"}",
+          "{\"every_seconds\":-1}", "{\"every_seconds\":1e999}", "{\"drain\":1}",
+          "{\"node_local\":1}", "{\"keep\":[[1]]}"})
+        CHECK_THROWS_AS_MESSAGE(checkpoint_settings_from(wrong), Error, wrong);
+}
+
+TEST_CASE("the spec's word wins over the trainer's, and what it does not say stays") {
+    CheckpointOptions own;
+    own.directory = "/mine";
+    own.keep = 5;
+    own.schedule.every_steps = 100;
+    own.drain.keep = 4;
+    const CheckpointOptions same = with_settings(own, {});
+    CHECK(same.keep == 5);
+    CHECK(same.schedule.every_steps == 100);
+    CHECK(same.drain.place.empty());
+    const CheckpointOptions told = with_settings(own, all_of_them());
+    CHECK(told.directory == "/mine");
+    CHECK(told.keep == 3);
+    CHECK(told.keep_best == 1);
+    CHECK(told.keep_every == std::int64_t{1} << 40);
+    CHECK(!told.lower_is_better);
+    CHECK(told.node_local);
+    CHECK(told.pass_over_unusable);
+    CHECK(told.schedule.every_steps == 7);
+    CHECK(told.schedule.every_seconds == 0.5);
+    CHECK(told.schedule.optimal);
+    CHECK(told.drain.place == "s3://bucket/prefix");
+    CHECK(told.drain.keep == 9);
+    CHECK(told.drain.keep_every == told.keep_every);
+    CHECK(told.drain.keep_best == 1);
+    CHECK(told.drain.wait_at_end == std::chrono::seconds(2));
+    CHECK(told.restore_from == "/b/step-00000004");
+}
+
+TEST_CASE("settings are for the directory that they name, by whichever name") {
+    namespace fs = std::filesystem;
+    const fs::path folder = fs::temp_directory_path() / "autolaunch-checkpoint-options";
+    fs::remove_all(folder);
+    fs::create_directories(folder / "real");
+    fs::create_directory_symlink("real", folder / "link");
+    CheckpointSettings settings;
+    CHECK(is_meant(settings, "anywhere"));
+    settings.directory = folder / "real";
+    CHECK(is_meant(settings, folder / "real/"));
+    CHECK(is_meant(settings, folder / "link"));
+    CHECK(is_meant(settings, folder / "link/../real/."));
+    CHECK(!is_meant(settings, folder / "other"));
+    settings.directory = folder / "not there yet";
+    CHECK(is_meant(settings, folder / "not there yet/"));
+    fs::remove_all(folder);
+}
+
+TEST_CASE("a place to begin from is one checkpoint, or a place that has some") {
+    const auto is = [](const std::string& text, const std::string& place,
+                       std::optional<std::int64_t> step) {
+        const NamedStart start = named_start(text);
+        CHECK_MESSAGE(start.place == place, text);
+        CHECK_MESSAGE(start.step == step, text);
+    };
+    is("/a/b", "/a/b", {});
+    is("/a/b/", "/a/b", {});
+    is("/a/step-00000400", "/a", 400);
+    is("/a/step-00000400/", "/a", 400);
+    is("/step-1", "/", 1);
+    is("step-7", ".", 7);
+    is("s3://bucket/x/step-00000003", "s3://bucket/x", 3);
+    is("s3://bucket/x", "s3://bucket/x", {});
+    for (const char* other : {"/a/step-", "/a/step-x", "/a/step--4", "/a/steps-4"})
+        is(other, other, {});
+}
