@@ -70,8 +70,6 @@ start python3 "$here/exporters.py" "$exporters" feed
 start prometheus-alertmanager --config.file=alertmanager/alertmanager.yml --storage.path=alertmanager/data \
     --web.listen-address=127.0.0.1:$alertmanager --cluster.listen-address=
 start prometheus --config.file=prometheus/prometheus.yml --storage.tsdb.path=prometheus/data --web.listen-address=127.0.0.1:$prometheus
-# Another job's textfile, read by node_exporter: it is of another node than node_exporter's address says.
-grep -v 'now-\|+' feed/autolaunch | sed 's/{job_id="7"/{job_id="8",node="n8"/; s/_silent_seconds{\(.*\) 500/_silent_seconds{\1 0/' >textfiles/autolaunch_8_0.prom
 start prometheus-node-exporter --web.listen-address=127.0.0.1:$node_exporter --collector.disable-defaults \
     --collector.textfile --collector.textfile.directory=textfiles
 ask() { # QUERY: the values of what it finds, a line each
@@ -79,6 +77,32 @@ ask() { # QUERY: the values of what it finds, a line each
         python3 -c 'import json, sys; [print(r["value"][1]) for r in json.load(sys.stdin)["data"]["result"]]' 2>/dev/null
 }
 is() { [ "$(ask "$1")" = "$2" ]; }
+echo "-- a real job, by node_exporter's textfile and by its own /metrics"
+cat >train.py <<'END'
+import time
+import autolaunch
+
+step = 0
+while not autolaunch.stop_requested():
+    step += 1
+    autolaunch.report_step(step, loss=1 / step, tokens=100)
+    time.sleep(0.05)
+END
+metrics=$(free_port)
+printf '%s\n' "trainer: {command: [python3, train.py]}" \
+    "monitoring: {interval_seconds: 1, textfile_directory: $work/textfiles, metrics_listen: 127.0.0.1, metrics_port: $metrics, metrics_targets_directory: $work/prometheus/targets/autolaunch}" >real.yaml
+"$AUTOLAUNCH" -c real.yaml -n 2 --rdzv-id real --log-dir real >real.log 2>&1 </dev/null &
+job=$!
+eventually "the real job's state, from both" is 'count(autolaunch_job_state{job_id="real",state="running"} == 1)' 2
+moves() { [ "$(ask 'sum(increase(autolaunch_step_duration_seconds_count{job_id="real"}[10s])) > bool 10')" = 1 ]; }
+eventually "its steps" moves
+eventually "what is recorded of it" is 'count(job_id:autolaunch_step_duration_seconds:p50_5m{job_id="real"})' 1
+kill -TERM "$job"
+wait "$job"
+eventually "its end" is 'count(autolaunch_job_state{job_id="real"}) or vector(0)' 0
+
+# Another job's textfile, read by node_exporter: it is of another node than node_exporter's address says.
+grep -v 'now-\|+' feed/autolaunch | sed 's/{job_id="7"/{job_id="8",node="n8"/; s/_silent_seconds{\(.*\) 500/_silent_seconds{\1 0/' >textfiles/autolaunch_8_0.prom
 eventually "a textfile's job" is 'autolaunch_job_state{job_id="8",state="running",node="n8"}' 1
 eventually "all targets" is 'count(up == 1)' 9
 
@@ -112,7 +136,7 @@ eventually "the file system" state_is AutolaunchFileSystemSilent 127.0.0.12 "act
 eventually "job 8's slow rank, whose file system answers" state_is AutolaunchRankSlow n8 "active 0"
 
 echo "-- every query of the dashboards"
-eventually "two evaluations of what is recorded" is 'count(count_over_time(job_id:autolaunch_step_duration_seconds:p50_5m[5m]) > 2)' 1
+eventually "two evaluations of what is recorded" is 'count(count_over_time(job_id:autolaunch_step_duration_seconds:p50_5m{job_id="7"}[5m]) > 2)' 1
 python3 "$here/ask_dashboards.py" "http://127.0.0.1:$prometheus" job_id=7 node=127.0.0.12 user=ann -- grafana/*.json ||
     failed "dashboards"
 
