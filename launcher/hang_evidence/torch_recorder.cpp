@@ -37,8 +37,8 @@ std::int64_t number_of(const json& object, const char* key) {
     const auto found = object.find(key);
     if (found == object.end())
         return -1;
-    if (found->is_number_integer())
-        return whole_number<std::int64_t>(*found);
+    if (found->is_number())
+        return whole_number_if_any<std::int64_t>(*found).value_or(-1);
     try {
         return found->is_string() ? std::stoll(found->get<std::string>()) : -1;
     } catch (const std::exception&) {
@@ -51,7 +51,9 @@ std::string shape_of(const json& entry) {
     const auto sizes = entry.find("input_sizes");
     std::string shape;
     if (sizes != entry.end() && sizes->is_array() && !sizes->empty())
-        shape = sizes->front().dump().substr(0, kLongestName);
+        shape = sizes->front()
+                    .dump(-1, ' ', false, json::error_handler_t::replace)
+                    .substr(0, kLongestName);
     const auto types = entry.find("input_dtypes");
     if (types != entry.end() && types->is_array() && !types->empty() && types->front().is_string())
         shape += " " + types->front().get<std::string>().substr(0, kLongestName);
