@@ -5,11 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace autolaunch::launcher {
 

@@ -8,6 +8,7 @@
 #include "require.hpp"
 #include "secrets/secrets.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -79,6 +80,10 @@ inline std::size_t check_printed_bytes(std::string_view bytes) {
         const std::string masked = mask_secrets(text);
         require(mask_secrets(masked) == masked);
     }
+    FailureEvidence words;
+    words.last_lines = texts;
+    find_final_error(words);
+    require(last_complaint(words).empty() || !texts.empty());
     find_told_signal(texts);
     read_hidden_end(texts);
     return texts.size();

@@ -1,6 +1,6 @@
 #pragma once
 #include "require.hpp"
-#include "run_files_check.hpp"
+#include "run_files_text.hpp"
 #include "run_report/record_builder.hpp"
 #include "run_report/report.hpp"
 

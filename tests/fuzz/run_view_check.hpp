@@ -2,7 +2,7 @@
 #include "report/parse_event.hpp"
 #include "report/run_files.hpp"
 #include "require.hpp"
-#include "run_files_check.hpp"
+#include "run_files_text.hpp"
 #include "top/job_model.hpp"
 #include "top/step_line.hpp"
 #include "top/top_keys.hpp"

@@ -1,7 +1,4 @@
 #pragma once
-#include "require.hpp"
-
-#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
