@@ -1,6 +1,8 @@
 #include "alerts/incident_book.hpp"
 
+#include "base/clock_time.hpp"
 #include "base/json_nesting.hpp"
+#include "base/whole_number.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -36,10 +38,12 @@ void forget_before(std::vector<WallTime>& times, WallTime when) {
 long long seconds_of(WallTime when) {
     return std::chrono::duration_cast<std::chrono::seconds>(when.time_since_epoch()).count();
 }
-// Of a file that anybody may have written: within what the clock can hold.
-WallTime time_of(const json& value) {
-    constexpr long long kMost = 253'402'300'799;  // the year 9999
-    return WallTime(std::chrono::seconds(std::clamp<long long>(value.get<long long>(), 0, kMost)));
+// Of a file that anybody may have written: within what the clock can hold, and one more of a count
+// is a number, too.
+WallTime time_of(const json& value) { return clock_time(whole_number<std::int64_t>(value)); }
+int count_of(const json& value) {
+    constexpr int kMost = 1'000'000'000;
+    return std::clamp(whole_number<int>(value), 0, kMost);
 }
 
 json open_json(const FiringAlert& alert) {
@@ -240,8 +244,8 @@ bool IncidentBook::restore(std::string_view text) {
 
 // Throws json::exception where something is missing or another kind of thing.
 void IncidentBook::take_over(const json& all) {
-    incidents_ = std::max(0, all.at("incidents").get<int>());
-    held_back_ = std::max(0, all.at("held_back").get<int>());
+    incidents_ = count_of(all.at("incidents"));
+    held_back_ = count_of(all.at("held_back"));
     for (const json& when : all.at("told"))
         told_.push_back(time_of(when));
     for (std::size_t i = 0; i < rules_.size(); ++i) {
@@ -254,10 +258,12 @@ void IncidentBook::take_over(const json& all) {
                           .matches = {},
                           .since = time_of(found->at("since")),
                           .notify = rules_[i].notify,
-                          .incident = found->at("incident").get<int>()};
+                          .incident = std::max(1, count_of(found->at("incident")))};
+        incidents_ = std::max(incidents_, alert.incident);
         for (const json& one : found->at("of"))
-            alert.matches.push_back(
-                {one.at("subject").get<std::string>(), one.at("value").get<std::string>()});
+            if (alert.matches.size() < kMostMatches)
+                alert.matches.push_back(
+                    {one.at("subject").get<std::string>(), one.at("value").get<std::string>()});
         states_[i].last_seen = time_of(found->at("seen"));
         open_[alert.incident].told = found->at("told").get<bool>();
         states_[i].firing = std::move(alert);

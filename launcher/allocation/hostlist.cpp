@@ -22,8 +22,6 @@ constexpr std::string_view kBlanks = " \t\r\n";
 // bounds.
 constexpr std::size_t kWorkFactor = 4;
 
-std::string too_many() { return fmt::format("more than {} hosts", kMaxHosts); }
-
 bool is_number(std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -48,7 +46,7 @@ struct Piece {
 // A recursive-descent reader of the grammar in the header.
 class HostlistReader {
 public:
-    explicit HostlistReader(std::string_view text) : text_(text) {}
+    HostlistReader(std::string_view text, std::size_t most) : text_(text), most_(most) {}
 
     Names read() {
         skip_blanks();
@@ -65,6 +63,7 @@ private:
                                                              excerpt(text_, at), what, at + 1));
     }
 
+    std::string too_many() const { return fmt::format("more than {} hosts", most_); }
     bool at_end() const { return at_ == text_.size(); }
     bool at_blank() const {
         return !at_end() && kBlanks.find(text_[at_]) != std::string_view::npos;
@@ -76,14 +75,13 @@ private:
 
     // Before anything is built: is there room for it?
     void charge(std::size_t names, std::size_t bytes) {
-        if (names > kMaxHosts)
+        if (names > most_)
             fail(too_many());
         if (bytes > kMaxHostlistBytes)
             fail(fmt::format("more than {} bytes of names", kMaxHostlistBytes));
         names_built_ += names;
         bytes_built_ += bytes;
-        if (names_built_ > kWorkFactor * kMaxHosts ||
-            bytes_built_ > kWorkFactor * kMaxHostlistBytes)
+        if (names_built_ > kWorkFactor * most_ || bytes_built_ > kWorkFactor * kMaxHostlistBytes)
             fail(too_many());
     }
 
@@ -94,7 +92,7 @@ private:
         std::size_t bytes = 0;
         do {
             Names more = read_term(depth);
-            if (names.size() + more.size() > kMaxHosts)
+            if (names.size() + more.size() > most_)
                 fail(too_many());
             for (const auto& name : more)
                 bytes += name.size();
@@ -136,7 +134,7 @@ private:
             const bool is_bracket = text_[at_] == '[';
             pieces.push_back({is_bracket ? read_brackets(depth) : read_text(depth), is_bracket});
             const Names& names = pieces.back().names;
-            if (count * names.size() > kMaxHosts)
+            if (count * names.size() > most_)
                 fail(too_many(), begin);
             count *= names.size();
             longest += std::accumulate(
@@ -236,14 +234,14 @@ private:
     }
 
     std::string_view text_;
-    std::size_t at_ = 0;
+    std::size_t most_, at_ = 0;
     std::size_t names_built_ = 0, bytes_built_ = 0;
 };
 
 }  // namespace
 
-std::vector<std::string> expand_hostlist(std::string_view text) {
-    return HostlistReader(text).read();
+std::vector<std::string> expand_hostlist(std::string_view text, std::size_t most) {
+    return HostlistReader(text, most).read();
 }
 
 std::vector<int> expand_counts(std::string_view text) {

@@ -22,9 +22,9 @@ inline constexpr std::size_t kMaxHostlistBytes = std::size_t{64} << 20;
 /// brackets, "n[1-2]-ib" (Slurm knows it from 23.02); brackets and words within brackets,
 /// "[a[1-2],b]x" is a1x a2x bx. Empty names and unmatched brackets are errors. Throws
 /// Error{invalid_argument} naming the position for a malformed list, a name longer than
-/// kMaxHostName, or a list of more than kMaxHosts names or kMaxHostlistBytes of them, before it is
+/// kMaxHostName, or a list of more than `most` names or kMaxHostlistBytes of them, before it is
 /// built. Pure, linear in its result.
-std::vector<std::string> expand_hostlist(std::string_view text);
+std::vector<std::string> expand_hostlist(std::string_view text, std::size_t most = kMaxHosts);
 
 /// The other way, keeping the order: expand_hostlist(compress_hostlist(names)) == names. One
 /// bracket a term, so that any Slurm reads it where the digits come last. Throws

@@ -55,20 +55,20 @@ std::optional<AuditLine> parse_audit_line(std::string_view text) {
     if (json.is_discarded() || !json.is_object())
         return std::nullopt;
     try {
-        for (const char* number : {"v", "seq", "uid", "pid"})  // 1e300 fits in none of them
+        for (const char* number : {"v", "seq", "uid", "pid"})  // none of them is below 0
             if (!json.at(number).is_number_unsigned())
                 return std::nullopt;
         if (whole_number<int>(json.at("v")) != kVersion)
             return std::nullopt;
         AuditLine line;
         json.at("prev").get_to(line.prev);
-        json.at("seq").get_to(line.seq);
+        line.seq = whole_number<std::uint64_t>(json.at("seq"));
         json.at("time").get_to(line.time);
         json.at("event").get_to(line.event);
         json.at("user").get_to(line.actor.user);
-        json.at("uid").get_to(line.actor.uid);
+        line.actor.uid = whole_number<decltype(line.actor.uid)>(json.at("uid"));
         json.at("node").get_to(line.actor.node);
-        json.at("pid").get_to(line.actor.pid);
+        line.actor.pid = whole_number<decltype(line.actor.pid)>(json.at("pid"));
         if (json.contains("job"))
             json.at("job").get_to(line.job);
         line.detail = json.at("detail");

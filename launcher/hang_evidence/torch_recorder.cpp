@@ -22,14 +22,19 @@ constexpr std::size_t kLongestName = 128;
 constexpr std::size_t kMostGroups = 64;
 constexpr int kMostJsonLevels = 64;
 
+// A rank may name anything as it likes.
+std::string shown(const std::string& name) {
+    std::string text = name.substr(0, kLongestName);
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+    return text;
+}
+
 std::string text_of(const json& object, const char* key) {
     const auto found = object.is_object() ? object.find(key) : object.end();
     if (!object.is_object() || found == object.end() || !found->is_string())
         return {};
-    std::string text = found->get<std::string>().substr(0, kLongestName);
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-    return text;
+    return shown(found->get<std::string>());
 }
 
 // In JSON some numbers are texts.
@@ -37,8 +42,8 @@ std::int64_t number_of(const json& object, const char* key) {
     const auto found = object.find(key);
     if (found == object.end())
         return -1;
-    if (found->is_number_integer())
-        return whole_number<std::int64_t>(*found);
+    if (found->is_number())
+        return whole_number_if_any<std::int64_t>(*found).value_or(-1);
     try {
         return found->is_string() ? std::stoll(found->get<std::string>()) : -1;
     } catch (const std::exception&) {
@@ -51,10 +56,12 @@ std::string shape_of(const json& entry) {
     const auto sizes = entry.find("input_sizes");
     std::string shape;
     if (sizes != entry.end() && sizes->is_array() && !sizes->empty())
-        shape = sizes->front().dump().substr(0, kLongestName);
+        shape = sizes->front()
+                    .dump(-1, ' ', false, json::error_handler_t::replace)
+                    .substr(0, kLongestName);
     const auto types = entry.find("input_dtypes");
     if (types != entry.end() && types->is_array() && !types->empty() && types->front().is_string())
-        shape += " " + types->front().get<std::string>().substr(0, kLongestName);
+        shape += " " + shown(types->front().get<std::string>());
     return shape;
 }
 
@@ -133,7 +140,7 @@ std::vector<TorchGroup> read_torch_dump(std::string_view bytes) {
     std::vector<TorchGroup> all_groups;
     for (auto& [id, group] : groups) {
         if (group.name.empty())
-            group.name = "group " + id.substr(0, kLongestName);
+            group.name = "group " + shown(id);
         all_groups.push_back(std::move(group));
     }
     return all_groups;

@@ -1,5 +1,6 @@
 #include "oidc/identity_token.hpp"
 
+#include "base/clock_time.hpp"
 #include "checkpoint/format/json.hpp"
 #include "oidc/base64url.hpp"
 
@@ -150,7 +151,7 @@ std::optional<system_clock::time_point> time_of(const Json& claims, const char* 
     const double value = found->is_number() ? found->get<double>() : -1;
     if (!std::isfinite(value) || value < 0 || value > kLastTime)
         refuse_token(std::string(name) + " is no time");
-    return system_clock::time_point(seconds(static_cast<std::int64_t>(value)));
+    return clock_time(static_cast<std::int64_t>(value));
 }
 
 void check_times(const Json& claims, const TokenRules& rules, VerifiedToken& verified) {

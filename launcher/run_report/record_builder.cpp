@@ -467,7 +467,9 @@ void RecordBuilder::on(const Event& event, const JobEnded& job) {
     begin_span(time_of(event), std::nullopt);
     record_.exit_code = job.exit_code;
     record_.outcome = shortened(job.outcome);
-    record_.restarts += job.restarts;
+    constexpr int kMostRestarts = 1'000'000;  // a file may say anything
+    record_.restarts =
+        std::min(record_.restarts + std::clamp(job.restarts, 0, kMostRestarts), kMostRestarts);
 }
 
 void RecordBuilder::plan(const std::string& name, std::string_view text) try {
@@ -525,10 +527,9 @@ void RecordBuilder::explain(RecordFailure& failure, const Json& end) {
                 failure.evidence.push_back(shortened(sentence.get<std::string>()));
     for (const auto& [key, words] : {std::pair{"alike", "other ranks failed the same way"},
                                      std::pair{"followers", "ranks failed because of it"}})
-        if (const auto count = end.find(key); count != end.end() && count->is_number_integer() &&
-                                              whole_number<std::int64_t>(*count) > 0)
-            failure.evidence.push_back(
-                fmt::format("{} {}", whole_number<std::int64_t>(*count), words));
+        if (const auto found = end.find(key); found != end.end())
+            if (const auto count = whole_number_if_any<std::int64_t>(*found); count > 0)
+                failure.evidence.push_back(fmt::format("{} {}", *count, words));
 }
 
 // Ends without a failure that was seen, such as a stop, come behind those with one.
@@ -540,10 +541,12 @@ void RecordBuilder::explain_ends() {
         }
     for (const auto& [generation, end] : ends_) {
         const auto at = parse_event_time(text_in(end, "time"));
-        const auto rank = end.find("rank");
+        const auto found = end.find("rank");
+        const auto rank =
+            found == end.end() ? std::nullopt : whole_number_if_any<std::int64_t>(*found);
         RecordFailure failure{.at = at.value_or(RecordTime{}), .generation = generation};
-        if (rank != end.end() && rank->is_number_integer())
-            failure.who = fmt::format("rank {}", whole_number<std::int64_t>(*rank));
+        if (rank)
+            failure.who = fmt::format("rank {}", *rank);
         else if (failure.who = text_in(end, "node"); failure.who.empty())
             failure.who = fmt::format("generation {}", generation);
         failure.how = "ended";

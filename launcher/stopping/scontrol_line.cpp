@@ -1,5 +1,7 @@
 #include "stopping/scontrol_line.hpp"
 
+#include "base/clock_time.hpp"
+
 #include <algorithm>
 #include <ctime>
 
@@ -27,7 +29,7 @@ std::optional<system_clock::time_point> scontrol_time(const std::string& text) {
         return std::nullopt;
     local.tm_isdst = -1;
     const std::time_t at = std::mktime(&local);
-    return at == -1 ? std::nullopt : std::optional(system_clock::from_time_t(at));
+    return at == -1 ? std::nullopt : std::optional(clock_time(at));
 }
 
 std::string clock_text(const std::optional<system_clock::time_point>& at) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 
 namespace autolaunch::launcher {
 
@@ -25,7 +24,7 @@ struct Range {
 };
 
 std::optional<Range> range_from(std::string_view text) {
-    const std::size_t colon = text.find(':'), dash = text.find('-');
+    const std::size_t colon = text.find(':'), dash = text.substr(0, colon).find('-');
     const auto step =
         colon == std::string_view::npos ? std::optional(1LL) : plain_number(text.substr(colon + 1));
     const std::string_view range = text.substr(0, colon);
@@ -70,16 +69,21 @@ std::optional<ArrayNumbers> parse_array(std::string_view text, std::string& why)
 
 std::vector<long long> list_array(std::string_view text) {
     constexpr std::size_t kMost = 100'000;
-    std::set<long long> numbers;
+    std::vector<long long> numbers;
     for (const std::string& part : split(text.substr(0, text.find('%')), ',')) {
         const auto range = range_from(part);
         if (!range)
             return {};
+        // Those that come again count, too: no text is to be work for minutes.
+        if ((range->last - range->first) / range->step >=
+            static_cast<long long>(kMost - numbers.size()))
+            return {};
         for (long long number = range->first; number <= range->last; number += range->step)
-            if (numbers.insert(number).second && numbers.size() > kMost)
-                return {};
+            numbers.push_back(number);
     }
-    return {numbers.begin(), numbers.end()};
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    return numbers;
 }
 
 }  // namespace autolaunch::launcher

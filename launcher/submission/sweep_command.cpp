@@ -4,6 +4,7 @@
 #include "base/json_nesting.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stopping/scontrol_line.hpp"
 #include "stopping/slurm_job_record.hpp"
@@ -75,9 +76,11 @@ SweepJobs jobs_of(const Json& submission) {
     if (submission.contains("job_id") && submission["job_id"].is_string())
         jobs.arrays.push_back({submission["job_id"].get<std::string>(), {}});
     if (submission.contains("resubmitted"))
-        for (const Json& again : submission.at("resubmitted"))
-            jobs.arrays.push_back(
-                {again.at("job_id").get<std::string>(), again.at("elements").get<std::set<int>>()});
+        for (const Json& again : submission.at("resubmitted")) {
+            const auto elements = whole_numbers<int>(again.at("elements"));
+            jobs.arrays.push_back({again.at("job_id").get<std::string>(),
+                                   std::set<int>(elements.begin(), elements.end())});
+        }
     return jobs;
 }
 
@@ -260,7 +263,8 @@ private:
         std::string numbers = array_text(elements);
         const Json& sweep = submission_.at("sweep");
         if (sweep.contains("throttle"))
-            numbers += fmt::format("%{}", sweep.at("throttle").get<long long>());
+            numbers +=
+                fmt::format("%{}", autolaunch::whole_number<long long>(sweep.at("throttle")));
         const std::string script = (folder_ / kStoredScript).string();
         if (request_.dry_run) {
             request_.print("sbatch --array=" + numbers + ' ' + script + '\n');

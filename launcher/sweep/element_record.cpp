@@ -4,13 +4,16 @@
 #include "base/json_nesting.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
+#include "base/whole_number.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -22,6 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;  // one more is another number
 constexpr std::string_view kPrefix = "element-", kSuffix = ".json";
 
 /// JSON has no NaN; a loss that is none comes back as one.
@@ -51,16 +55,18 @@ Json json_of(const MetricHistory& history) {
 
 MetricHistory history_of(const Json& json) {
     MetricHistory history;
-    history.newest_step = json.at("step").get<std::int64_t>();
+    history.newest_step = whole_number<std::int64_t>(json.at("step"));
     history.last = number_of(json, "last");
     history.best = number_of(json, "best");
-    history.best_step = json.at("best_step").get<std::int64_t>();
+    history.best_step = whole_number<std::int64_t>(json.at("best_step"));
     history.mean = number_of(json, "mean");
-    history.count = json.at("count").get<std::int64_t>();
+    history.count =
+        std::clamp<std::int64_t>(whole_number<std::int64_t>(json.at("count")), 0, kMostSteps);
     for (const Json& look : json.at("looks"))
-        history.looks.push_back({look.at("mark").get<std::int64_t>(),
-                                 look.at("step").get<std::int64_t>(), number_of(look, "value"),
-                                 number_of(look, "mean"), number_of(look, "best")});
+        history.looks.push_back({whole_number<std::int64_t>(look.at("mark")),
+                                 whole_number<std::int64_t>(look.at("step")),
+                                 number_of(look, "value"), number_of(look, "mean"),
+                                 number_of(look, "best")});
     return history;
 }
 
@@ -109,7 +115,7 @@ std::optional<ElementRecord> parse_element_record(const std::string& text) {
     try {
         const Json json = Json::parse(text);
         ElementRecord record;
-        record.element = json.at("element").get<int>();
+        record.element = whole_number<int>(json.at("element"));
         record.run_dir = json.at("run_dir").get<std::string>();
         record.array_job = json.at("array_job").get<std::string>();
         record.updated = json.at("updated").get<std::string>();
@@ -118,9 +124,9 @@ std::optional<ElementRecord> parse_element_record(const std::string& text) {
         record.stopped_early = json.at("stopped_early").get<std::string>();
         record.metric = json.at("metric").get<std::string>();
         if (json.contains("exit_code"))
-            record.exit_code = json.at("exit_code").get<int>();
+            record.exit_code = whole_number<int>(json.at("exit_code"));
         if (json.contains("total_steps"))
-            record.total_steps = json.at("total_steps").get<std::int64_t>();
+            record.total_steps = whole_number<std::int64_t>(json.at("total_steps"));
         record.history = history_of(json.at("history"));
         return record;
     } catch (const nlohmann::json::exception&) {

@@ -65,12 +65,14 @@ public:
         (*this)(size);
         text = take(size);
     }
-    // Each item takes at least a byte, so what is allocated is bounded by what has arrived.
+    // An item has 4 bytes or more, so what is allocated is bounded by what has arrived.
     template <typename Item>
     void operator()(std::vector<Item>& items) {
+        constexpr std::size_t kLeast = sizeof(std::uint32_t);
+        static_assert(std::is_same_v<Item, std::string> || sizeof(Item) == kLeast);
         std::uint32_t count = 0;
         (*this)(count);
-        if (count > bytes_.size())
+        if (count > bytes_.size() / kLeast)
             corrupt("a list longer than its frame");
         items.resize(count);
         for (auto& item : items)

@@ -139,7 +139,7 @@ void JobModel::take_plan(int node, std::string_view text) try {
     for (std::size_t at = 0; at < names.size() && at < kMostNames; ++at)
         if (!names[at].empty())
             node_names_[static_cast<int>(at)] = shortened(names[at]);
-    const int self = node == kHead ? nodes.value("rank", 0) : node;
+    const int self = node == kHead ? whole_number_or<int>(nodes, "rank", 0) : node;
     if (!node_names_.contains(self))
         node_names_[self] = shortened(json.value("hostname", std::string()));
     if (node == kHead && !node_names_.contains(kHead))
@@ -281,7 +281,7 @@ void JobModel::on(const Now& now, const StepReported& step) {
     std::optional<double> seconds = step.seconds;
     if (!seconds && known->stepped && view.step && step.step > *view.step)
         seconds = std::chrono::duration<double>(now.at - *known->stepped).count() /
-                  static_cast<double>(step.step - *view.step);
+                  (static_cast<double>(step.step) - static_cast<double>(*view.step));
     if (seconds && std::isfinite(*seconds) && *seconds >= 0)
         view.step_seconds = view.step_seconds
                                 ? *view.step_seconds + kSmoothing * (*seconds - *view.step_seconds)

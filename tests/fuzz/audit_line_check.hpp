@@ -1,5 +1,6 @@
 #pragma once
 #include "audit/audit_line.hpp"
+#include "audit/read_anchors.hpp"
 
 #include <cstdlib>
 #include <string>
@@ -10,6 +11,9 @@ namespace autolaunch::launcher {
 /// A line of a trail, which its user may have written anew: a line or none, and a line is written
 /// as one that reads the same and fits. Aborts where that is not so. Whether it is a line.
 inline bool check_audit_bytes(std::string_view bytes) {
+    std::uint64_t seq = 0;
+    AnchoredHead head;
+    read_journal_entry(std::string(bytes), seq, head);
     const auto line = parse_audit_line(bytes);
     if (!line)
         return false;

@@ -1,7 +1,10 @@
-// What the fuzzer of run directories' files checks holds for its seeds, in every build.
+// What the fuzzers of run directories' files check holds for their seeds, in every build.
 
 #include "../fuzz/head_record_check.hpp"
+#include "../fuzz/kept_record_check.hpp"
 #include "../fuzz/run_record_check.hpp"
+#include "../fuzz/run_report_check.hpp"
+#include "../fuzz/run_view_check.hpp"
 #include "../fuzz/succession_word_check.hpp"
 #include "fuzz_seeds.hpp"
 
@@ -43,4 +46,31 @@ TEST_CASE("a word on who is head is read or refused, with any bit flipped") {
               words += launcher::check_succession_bytes(bytes) ? 1 : 0;
           }) >= 8);
     CHECK(words >= 8);
+}
+
+TEST_CASE("what an earlier start has kept is read or nothing, with any bit flipped") {
+    std::size_t kept = 0;
+    CHECK(check_seeds(
+              "kept_record",
+              [&](const std::string& bytes) { kept += launcher::check_kept_bytes(bytes); },
+              31) >= 5);
+    CHECK(kept >= 5);
+}
+
+TEST_CASE("a run that somebody gave us makes a report, with bits flipped") {
+    std::size_t events = 0;
+    CHECK(check_seeds(
+              "run_report",
+              [&](const std::string& bytes) { events += launcher::check_report_bytes(bytes); },
+              127) >= 2);
+    CHECK(events >= 2);
+}
+
+TEST_CASE("a run that top follows can be shown, with bits flipped") {
+    std::size_t ranks = 0;
+    CHECK(check_seeds(
+              "run_view",
+              [&](const std::string& bytes) { ranks += launcher::check_view_bytes(bytes); },
+              127) >= 3);
+    CHECK(ranks >= 2);
 }

@@ -437,6 +437,30 @@ TEST_CASE("no reader of JSON goes as deep as somebody else's file wants") {
         CHECK_MESSAGE(found.contains(name), name, " reads no JSON");
 }
 
+// nlohmann's get<int>() takes any number: 2^32 + 1 for 1, and of 1e99 the conversion is undefined.
+// base/whole_number.hpp has what to call instead.
+TEST_CASE("whole numbers of JSON are some, and fit") {
+    static const std::regex kTakesAny(
+        R"(\.(template )?get<(std::)?(u?int(8|16|32|64)?(_t)?|long|unsigned|size_t|[pu]id_t)( long| int)*>\()"
+        R"(|\.get<std::(vector|set|map|array|pair)<.*\b(u?int|long|size_t))"
+        R"(|\.value\("\w+", *-?[0-9]+\))");
+    const std::set<std::string> ask_before = {
+        "launcher/control/head_record_text.cpp", "lib/src/base/whole_number.hpp",
+        "lib/src/checkpoint/format/json.hpp", "lib/src/session/session_protocol.cpp"};
+    int files = 0;
+    for (const char* folder : {"lib", "launcher"})
+        for (const auto& file : sources_under(kRoot / folder, {".cpp", ".hpp"})) {
+            const std::string name = fs::relative(file, kRoot), text = read_file(file);
+            std::smatch found;
+            if (text.find("son") == text.npos)
+                continue;
+            ++files;
+            if (!ask_before.contains(name) && std::regex_search(text, found, kTakesAny))
+                FAIL_CHECK(name, ": ", found.str(), ": take whole_number()");
+        }
+    CHECK(files > 100);
+}
+
 TEST_CASE("each third-party library has one room") {
     std::vector<fs::path> files = sources_under(kRoot / "lib", {".cpp", ".hpp"});
     for (const auto& file : sources_under(kRoot / "launcher", {".cpp", ".hpp"}))
@@ -733,6 +757,45 @@ TEST_CASE("every test on disk is listed") {
                 (name.ends_with("_test.cpp") && listed.contains(test.substr(0, test.size() - 5)));
             CHECK_MESSAGE(is_listed, "tests/", std::string(folder), "/", name, " is not listed");
         }
+    }
+}
+
+// Seeds are replayed in every build, and docs/security.md says what a run found.
+TEST_CASE(
+    "every fuzzer has seeds, a unit test that replays them, and its rows in the threat model") {
+    const fs::path folder = kRoot / "tests/fuzz";
+    const std::string built = read_file(folder / "CMakeLists.txt"),
+                      told = read_file(kRoot / "docs/security.md");
+    std::string tests;
+    for (const auto& file : sources_under(kRoot / "tests/unit", {".cpp"}))
+        tests += read_file(file);
+    static const std::regex kBuilt(R"(\nautolaunch_fuzzer\((\w+)_fuzz )"), kTold(R"(`(\w+)_fuzz`)"),
+        kRun(R"(\n\| `(\w+)_fuzz` \| [0-9,]+ \| [0-9]+ \| [0-9]+ \| )");
+    const auto names_in = [](const std::string& text, const std::regex& pattern) {
+        std::multiset<std::string> names;
+        for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at)
+            names.insert((*at)[1]);
+        return names;
+    };
+    const auto fuzzers = names_in(built, kBuilt), mentions = names_in(told, kTold),
+               runs = names_in(told, kRun);
+    for (const std::string& name : fuzzers) {
+        CAPTURE(name);
+        const fs::path seeds = folder / "seeds" / name;
+        CHECK(fs::exists(folder / (name + "_fuzz.cpp")));
+        CHECK((fs::is_directory(seeds) && !fs::is_empty(seeds)));
+        CHECK_MESSAGE(tests.find("fuzz/" + name + "_check.hpp\"") != tests.npos,
+                      "no unit test replays its seeds");
+        CHECK_MESSAGE(runs.count(name) == 1, "docs/security.md has no row of its run");
+        CHECK_MESSAGE(mentions.count(name) >= 2,
+                      "docs/security.md does not say which bytes it is of");
+    }
+    CHECK(fuzzers.size() > 30);
+    for (const std::string& name : mentions)
+        CHECK_MESSAGE(fuzzers.contains(name), name, "_fuzz of docs/security.md is not there");
+    for (const auto& file : sources_under(folder, {".cpp"})) {
+        const std::string stem = file.stem().string();
+        CHECK_MESSAGE(fuzzers.contains(stem.substr(0, stem.rfind("_fuzz"))), stem, " is not built");
     }
 }
 

@@ -346,7 +346,7 @@ TEST_CASE("arrays are counted as Slurm counts them") {
     CHECK(parse_array("1,3,5-6%2", why)->count == 4);
     CHECK(parse_array("1,3,5-6%2", why)->throttle == 2);
     for (const char* wrong :
-         {"", "a", "1-", "-1", "1--2", "3:2", "1-9:0", "5000000", "1,,2", "1%x"})
+         {"", "a", "1-", "-1", "1--2", "3:2", "1-9:0", "5000000", "1,,2", "1%x", "1:2-3"})
         CHECK_FALSE(parse_array(wrong, why));
 }
 

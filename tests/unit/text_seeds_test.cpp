@@ -1,13 +1,21 @@
 // What fuzzers of texts from outside check holds for their seeds, in every build.
 
+#include "../fuzz/alert_condition_check.hpp"
+#include "../fuzz/alert_incidents_check.hpp"
+#include "../fuzz/allocation_check.hpp"
 #include "../fuzz/audit_line_check.hpp"
+#include "../fuzz/checkpoint_note_check.hpp"
 #include "../fuzz/hand_over_list_check.hpp"
 #include "../fuzz/identity_token_check.hpp"
+#include "../fuzz/key_text_check.hpp"
 #include "../fuzz/klist_check.hpp"
+#include "../fuzz/lint_file_check.hpp"
 #include "../fuzz/s3_answer_check.hpp"
 #include "../fuzz/site_yaml_check.hpp"
 #include "../fuzz/slurm_answer_check.hpp"
+#include "../fuzz/slurm_record_check.hpp"
 #include "../fuzz/spec_yaml_check.hpp"
+#include "../fuzz/sweep_record_check.hpp"
 #include "../fuzz/vault_answer_check.hpp"
 #include "fuzz_seeds.hpp"
 
@@ -96,4 +104,81 @@ TEST_CASE("what an issuer answers is read or refused, with any bit flipped") {
               taken += launcher::oidc::check_issuer_bytes(bytes);
           }) >= 5);
     CHECK(taken >= 4);
+}
+
+TEST_CASE("a condition is judged or its mistake has a place, with any bit flipped") {
+    std::size_t conditions = 0;
+    CHECK(check_seeds("alert_condition", [&](const std::string& bytes) {
+              conditions += launcher::alerts::check_condition_bytes(bytes) ? 1 : 0;
+          }) >= 8);
+    CHECK(conditions >= 4);
+}
+
+TEST_CASE("an alerts.json goes on as incidents or is none, with any bit flipped") {
+    std::size_t books = 0;
+    CHECK(check_seeds(
+              "alert_incidents",
+              [&](const std::string& bytes) {
+                  books += launcher::alerts::check_incident_bytes(bytes) ? 1 : 0;
+              },
+              13) >= 4);
+    CHECK(books >= 3);
+}
+
+TEST_CASE("an element's record is one or none, with any bit flipped") {
+    std::size_t records = 0;
+    CHECK(check_seeds(
+              "sweep_record",
+              [&](const std::string& bytes) {
+                  records += launcher::check_sweep_bytes(bytes) ? 1 : 0;
+              },
+              7) >= 3);
+    CHECK(records >= 2);
+}
+
+TEST_CASE("a scheduler's variables make an allocation or are refused, with any bit flipped") {
+    std::size_t schedulers = 0;
+    CHECK(check_seeds(
+              "allocation",
+              [&](const std::string& bytes) {
+                  schedulers += launcher::check_allocation_bytes(bytes) ? 1 : 0;
+              },
+              7) >= 8);
+    CHECK(schedulers >= 5);
+}
+
+TEST_CASE("what Slurm says of jobs and nodes is read or left, with any bit flipped") {
+    std::size_t read = 0;
+    CHECK(check_seeds(
+              "slurm_record",
+              [&](const std::string& bytes) {
+                  read += launcher::check_slurm_record_bytes(bytes) > 0 ? 1 : 0;
+              },
+              31) >= 10);
+    CHECK(read >= 5);
+}
+
+TEST_CASE("a file that is linted has findings at its lines, with bits flipped") {
+    std::size_t findings = 0;
+    CHECK(check_seeds(
+              "lint_file",
+              [&](const std::string& bytes) { findings += launcher::check_lint_bytes(bytes); },
+              31) >= 6);
+    CHECK(findings >= 6);
+}
+
+TEST_CASE("a file of keys has keys or is refused, with any bit flipped") {
+    std::size_t keys = 0;
+    CHECK(check_seeds(
+              "key_text", [&](const std::string& bytes) { keys += check_key_bytes(bytes); }, 3) >=
+          6);
+    CHECK(keys >= 6);
+}
+
+TEST_CASE("what stands beside a checkpoint is read or none, with any bit flipped") {
+    std::size_t notes = 0;
+    CHECK(check_seeds(
+              "checkpoint_note",
+              [&](const std::string& bytes) { notes += check_note_bytes(bytes); }, 7) >= 4);
+    CHECK(notes >= 3);
 }

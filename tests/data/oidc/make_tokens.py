@@ -109,6 +109,7 @@ cases = [
     ("over for less than clocks may differ", "ok", token(said=claims(exp=NOW - 30))),
     ("from the future by less than that", "ok", token(said=claims(iat=NOW + 30, nbf=NOW + 30))),
     ("a time with a fraction", "ok", token(said=claims(exp=NOW + 300.5))),
+    ("without an end, as some write it: the year 9999", "ok", token(said=claims(exp=253402300799))),
     ("jku that is not looked at", "ok", token(header={"jku": "https://evil.example/keys", "x5u": "https://evil.example/c"})),
     ("alg none", ALGORITHM, unsigned("none")),
     ("alg None", ALGORITHM, unsigned("None")),

@@ -27,7 +27,7 @@ inline std::optional<CheckpointInfo> info_of(const std::string& text) {
     if (text.empty())
         return std::nullopt;
     const auto json = parse_of_rank(text);
-    return CheckpointInfo{json.at("step"), json.at("path").get<std::string>(), json.at("extra"),
+    return CheckpointInfo{whole_number<std::int64_t>(json.at("step")), json.at("path").get<std::string>(), json.at("extra"),
                           json.at("skipped"), json.at("in_memory")};
 }
 

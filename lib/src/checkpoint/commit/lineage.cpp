@@ -180,10 +180,13 @@ std::optional<LineageParent> parent_of_lineage(std::string_view lineage) {
     const Json json = parsed(lineage);
     const auto found = json.is_object() ? json.find("parent") : json.end();
     if (!json.is_object() || found == json.end() || !found->is_object() ||
-        !found->contains("step") || !found->at("step").is_number_integer())
+        !found->contains("step"))
+        return std::nullopt;
+    const auto step = whole_number_if_any<std::int64_t>(found->at("step"));
+    if (!step)
         return std::nullopt;
     LineageParent parent;
-    parent.step = whole_number<std::int64_t>(found->at("step"));
+    parent.step = *step;
     parent.manifest_sha256 = text_in(*found, "manifest_sha256");
     parent.path = text_in(*found, "path");
     if (found->contains("lineage"))

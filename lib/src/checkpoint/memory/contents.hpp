@@ -29,7 +29,7 @@ struct Contents {
     std::map<std::string, std::string> shared_opaque, own_opaque;
 
     std::string encode() const;
-    /// Throws Error{corrupt} for what is none.
+    /// Throws Error{corrupt} for what is none, Error{unsupported} for a type of another version.
     static Contents decode(std::string_view text);
 };
 
