@@ -189,8 +189,9 @@ void RecordBuilder::see(Json json) {
         return see_end_record(json);
     if (kPassedOver.contains(name))
         return;
-    if (unknown_.size() < kMostUnknown || unknown_.contains(name))
-        ++unknown_[shortened(name)];
+    const std::string shown = shortened(text_in(json, "event"));  // masked by now
+    if (unknown_.size() < kMostUnknown || unknown_.contains(shown))
+        ++unknown_[shown];
 }
 
 // Of who knows causes; the failure that it belongs to may come before it or after.
