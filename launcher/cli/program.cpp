@@ -256,9 +256,11 @@ int doctor(const CommandLine& line, const Place& place) {
 
 int report_runs(const CommandLine& line, const Place& place) {
     std::vector<RunRecord> records;
-    const std::vector<std::string> secrets = secret_values(place.environment);
+    RunReading reading{.secrets = secret_values(place.environment)};
+    if (!line.html_file.empty())
+        reading.parts = kGpuCourseParts;
     for (const std::string& run_dir : line.program)
-        records.push_back(read_run(run_dir, secrets));
+        records.push_back(read_run(run_dir, reading));
     if (!line.html_file.empty()) {
         const std::filesystem::path file = line.html_file;
         OwnedFolder::open(file.parent_path())
