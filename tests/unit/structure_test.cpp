@@ -207,6 +207,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/run_report",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/topology", "launcher/ledger",
       "launcher/readings", "launcher/report", "launcher/idle"}},
+    {"launcher/accounting",
+     {"lib/base", "launcher/exit_codes", "launcher/allocation", "launcher/report", "launcher/idle",
+      "launcher/run_report"}},
     {"launcher/top", {"lib/base", "launcher/secrets", "launcher/readings", "launcher/report"}},
     {"launcher/alerts",
      {"lib/base", "lib/web", "launcher/exit_codes", "launcher/secrets", "launcher/spec",
@@ -256,6 +259,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/policy",
       "launcher/render",
       "launcher/at_rest",
+      "launcher/accounting",
       "launcher/alerts",
       "launcher/oidc",
       "launcher/topology",
@@ -708,7 +712,8 @@ TEST_CASE("every source on disk is built") {
 }
 
 TEST_CASE("every test on disk is listed") {
-    const std::set<std::string> kCalledByTests = {"lib.sh", "s3_server.sh", "sanitizer.sh"};
+    const std::set<std::string> kCalledByTests = {"lib.sh", "s3_server.sh", "sanitizer.sh",
+                                                  "slurmdbd.sh"};
     for (const char* folder :
          {"unit", "conformance", "integration", "e2e", "e2e/slurm", "gpu", "package"}) {
         const fs::path directory = kRoot / "tests" / folder;
