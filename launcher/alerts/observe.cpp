@@ -32,8 +32,8 @@ public:
         if (number)
             add(metric, subject, static_cast<double>(*number) * factor);
     }
-    void word(std::string_view metric, std::string text) {
-        seen_.push_back({find_alert_metric(metric), "", 0, std::move(text)});
+    void word(std::string_view metric, std::string subject, std::string text) {
+        seen_.push_back({find_alert_metric(metric), std::move(subject), 0, std::move(text)});
     }
 
 private:
@@ -41,7 +41,7 @@ private:
 };
 
 void observe_job(const JobView& job, ViewTime now, Observer& out) {
-    out.word("job_status", status_word(job));
+    out.word("job_status", "", status_word(job));
     out.add("restarts", "", static_cast<double>(job.restarts));
     if (job.started)
         out.add("job_runtime", "", seconds_between(*job.started, now));
@@ -70,7 +70,30 @@ void observe_ranks(const JobView& job, Observer& out) {
     }
 }
 
-void observe_node(const NodeNow& node, Observer& out) {
+// As docs/gpu-time.md tells a whole job's, from one look: nothing where the driver tells no use.
+std::optional<std::string> idle_cause(const GpuSample& gpu, const NodeSample& sample,
+                                      const std::string& status) {
+    constexpr double kBusy = 0.05, kMuchInput = 0.2;
+    if (!gpu.busy_ratio)
+        return std::nullopt;
+    if (*gpu.busy_ratio >= kBusy)
+        return "none";
+    if (status == "restarting")
+        return "recovery";
+    const auto holds = [&](const RankSample& rank) { return rank.gpu == gpu.bdf; };
+    const auto rank = std::find_if(sample.ranks.begin(), sample.ranks.end(), holds);
+    if (rank == sample.ranks.end() && sample.ranks_left_out == 0)
+        return "nobody";
+    if (gpu.processes == 0)
+        return rank != sample.ranks.end() && !rank->step ? "start" : "nobody";
+    if (rank == sample.ranks.end())
+        return "unexplained";
+    return !rank->step                                   ? "start"
+           : rank->input_ratio.value_or(0) >= kMuchInput ? "input"
+                                                         : "unexplained";
+}
+
+void observe_node(const NodeNow& node, const std::string& status, Observer& out) {
     const NodeSample& sample = node.sample;
     out.add("cpu_utilization", node.node, sample.cpu.busy_ratio, kPercent);
     out.add("cpu_pressure", node.node, sample.pressure.cpu_some_ratio, kPercent);
@@ -85,6 +108,8 @@ void observe_node(const NodeNow& node, Observer& out) {
         const GpuSample& gpu = sample.gpus[i];
         const std::string subject = "GPU " + gpu.bdf + " of " + node.node;
         out.add("gpu_utilization", subject, gpu.busy_ratio, kPercent);
+        if (auto cause = idle_cause(gpu, sample, status))
+            out.word("gpu_idle_cause", subject, std::move(*cause));
         out.add("gpu_temperature", subject, gpu.celsius);
         out.add("gpu_power", subject, gpu.watts);
         if (gpu.memory_used_bytes && gpu.memory_total_bytes && *gpu.memory_total_bytes > 0)
@@ -132,7 +157,7 @@ std::vector<Observation> observe(const JobView& job, const std::vector<NodeNow>&
         out.add("sample_age", node.node, age);
         if (age > std::max(kOldest, 3 * node.sample.span_seconds))
             continue;
-        observe_node(node, out);
+        observe_node(node, status_word(job), out);
         if (node.sample.checkpoint.stall_seconds)
             stall = std::max(stall.value_or(0), *node.sample.checkpoint.stall_seconds);
         for (const RankSample& rank : node.sample.ranks)

@@ -167,7 +167,8 @@ Words words_of(Command command) {
             return {
                 "Shows what happened in runs: timeline, where the time went, failures, "
                 "throughput and placement.",
-                "autolaunch report RUN_DIR... [--json] [--html FILE]",
+                "autolaunch report RUN_DIR... [--json] [--html FILE]\n       autolaunch report "
+                "--since TIME [--by user|account] [--rate PRICES] [--csv|--json] [FOLDER...]",
                 "Of a job that goes on: what happened so far. docs/report.md has the keys of "
                 "--json.\n\n"
                 "Examples:\n  autolaunch report runs/latest\n"
@@ -677,6 +678,19 @@ void OptionParser::add_report_options() {
     option("--html", html_file_, "A page for a browser, which needs nothing else")
         .type_name("FILE")
         .group("General");
+    constexpr const char* kAccounts = "Of all jobs, by sacct";
+    option("--since", accounts_.since,
+           "Sums over jobs of Slurm's: 30d, 12h, 2w, or a day as 2026-11-01 (UTC)")
+        .type_name("TIME")
+        .group(kAccounts);
+    option("--by", accounts_.by, "With --since: a row a user (default), or an account")
+        .type_name("user|account")
+        .group(kAccounts);
+    option("--rate", accounts_.rates,
+           "With --since: what an hour costs, such as gpu=2.10 or gpu=2.10,cpu=0.02; also node=")
+        .type_name("PRICES")
+        .group(kAccounts);
+    flag("--csv", accounts_.csv, "With --since: as CSV").group(kAccounts);
 }
 
 void OptionParser::add_call_options() {
@@ -899,6 +913,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.lint_kind = kind_;
     into.slurm_conf = slurm_conf_;
     into.html_file = html_file_;
+    into.accounts = accounts_;
     into.job = job_id_;
     into.secret_file = secret_file_;
     into.dry_run = dry_run_;

@@ -89,6 +89,7 @@ private:
     PolicyRequest policy_;
     RenderRequest render_;
     AuditRequest audit_;
+    AccountsRequest accounts_;
     oidc::LoginRequest login_;
     SubmitOptions submit_;
     std::string only_;        ///< of checkpoints

@@ -350,6 +350,21 @@ void check_top(const CommandLine& line, const std::vector<std::string>& words) {
                          "--once shows how the job is now, or was at its end");
 }
 
+void check_report(const CommandLine& line, const std::vector<std::string>& words) {
+    const bool sums = !line.accounts.since.empty();
+    if (!sums && words.empty())
+        throw UsageError("report needs a run directory, or --since",
+                         "autolaunch report runs/latest");
+    if (!sums && (line.accounts.csv || !line.accounts.rates.empty() || line.accounts.by != "user"))
+        throw UsageError("--by, --rate and --csv go with --since",
+                         "autolaunch report --since 30d --by user");
+    if (sums && !line.html_file.empty())
+        throw UsageError("--html is of run directories, and --since has none",
+                         "autolaunch report --since 30d --csv");
+    if (line.accounts.csv && line.json)
+        throw UsageError("--csv and --json exclude each other");
+}
+
 /// `report RUN_DIR...`, `clean`, `drain NODE`, `attach JOB`, `top JOB` and `login FILE`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
@@ -359,8 +374,8 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     parser.parse(taken.options, line);
     if (asks_about_us(parser, line))
         return line;
-    if (command == Command::report && taken.words.empty())
-        throw UsageError("report needs a run directory", "autolaunch report runs/latest");
+    if (command == Command::report)
+        check_report(line, taken.words);
     if (command == Command::clean && !taken.words.empty())
         throw UsageError(taken.words[0] + ": clean takes options alone",
                          "autolaunch clean --job 4711");

@@ -1,4 +1,5 @@
 #pragma once
+#include "accounting/read_accounts.hpp"
 #include "audit/audit_command.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "doctor/doctor_options.hpp"
@@ -89,6 +90,7 @@ struct CommandLine {
     PolicyRequest policy;
     RenderRequest render;
     AuditRequest audit;
+    AccountsRequest accounts;
     oidc::LoginRequest login;
     SubmitOptions submit;
     SweepRequest sweep;

@@ -1,5 +1,7 @@
 #include "cli/program.hpp"
 
+#include "accounting/read_accounts.hpp"
+#include "accounting/usage_text.hpp"
 #include "audit/audit_command.hpp"
 #include "audit/audit_trail.hpp"
 #include "base/file_limit.hpp"
@@ -254,11 +256,31 @@ int doctor(const CommandLine& line, const Place& place) {
                                          : run_container_doctor(request, place.environment);
 }
 
+int report_accounts(const CommandLine& line, const Place& place) {
+    const UsageRequest request = usage_request(
+        line.accounts, std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()));
+    const Usage usage = read_accounts(request, line.program, secret_values(place.environment));
+    if (line.json) {
+        place.screen.print_json(usage_json(usage, request));
+    } else if (line.accounts.csv) {
+        for (const std::string& note : usage.notes)
+            complain("not known: " + note, place.screen);
+        place.screen.print(usage_csv(usage, request));
+    } else {
+        place.screen.print(usage_table(usage, request));
+    }
+    return exit_code::kSuccess;
+}
+
 int report_runs(const CommandLine& line, const Place& place) {
+    if (!line.accounts.since.empty())
+        return report_accounts(line, place);
     std::vector<RunRecord> records;
-    const std::vector<std::string> secrets = secret_values(place.environment);
+    RunReading reading{.secrets = secret_values(place.environment)};
+    if (!line.html_file.empty())
+        reading.parts = kGpuCourseParts;
     for (const std::string& run_dir : line.program)
-        records.push_back(read_run(run_dir, secrets));
+        records.push_back(read_run(run_dir, reading));
     if (!line.html_file.empty()) {
         const std::filesystem::path file = line.html_file;
         OwnedFolder::open(file.parent_path())

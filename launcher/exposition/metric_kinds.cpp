@@ -19,6 +19,8 @@ std::span<const MetricKind> metric_kinds() {
         {"autolaunch_rank_loss", gauge, "", "rank", "The loss that the rank has reported with it"},
         {"autolaunch_rank_step_seconds", gauge, "seconds", "rank", "How long its newest step took"},
         {"autolaunch_rank_tokens_per_second", gauge, "", "rank", "Tokens of its newest step"},
+        {"autolaunch_rank_input_ratio", gauge, "ratio", "rank",
+         "Part of the time between its reports for which it waited for its input"},
         {"autolaunch_rank_cpu_seconds_total", counter, "seconds", "rank",
          "CPU time of the rank's process and all that it has started"},
         {"autolaunch_rank_resident_bytes", gauge, "bytes", "rank",
@@ -60,6 +62,7 @@ std::span<const MetricKind> metric_kinds() {
          "Sent and received over its NVLinks since the driver was loaded"},
         {"autolaunch_gpu_ecc_uncorrected_errors_total", counter, "", "gpu",
          "Uncorrected memory errors since the driver was loaded"},
+        {"autolaunch_gpu_processes", gauge, "", "gpu", "Processes that have a context on it"},
         {"autolaunch_gpu_slowed", gauge, "", "gpu,reason",
          "1 while the GPU's clock is held down for this reason"},
 

@@ -58,6 +58,7 @@ void add_ranks(const NodeReading& reading, const AgentFacts& facts, Book& book) 
         book.add_if("autolaunch_rank_loss", rank, fact.loss);
         book.add_if("autolaunch_rank_step_seconds", rank, fact.step_seconds);
         book.add_if("autolaunch_rank_tokens_per_second", rank, fact.tokens_per_second);
+        book.add_if("autolaunch_rank_input_ratio", rank, fact.input_ratio);
     }
     for (const RankCounters& used : reading.ranks) {
         const std::vector<std::string> rank = {std::to_string(used.rank)};
@@ -112,6 +113,7 @@ void add_gpu(const GpuCounters& gpu, Book& book) {
     book.add_if("autolaunch_gpu_memory_clock_hertz", name, gpu.memory_hertz);
     book.add_if("autolaunch_gpu_nvlink_bytes_total", name, gpu.nvlink_bytes);
     book.add_if("autolaunch_gpu_ecc_uncorrected_errors_total", name, gpu.ecc_errors);
+    book.add_if("autolaunch_gpu_processes", name, gpu.processes);
     if (!gpu.slowed_by)
         return;
     for (const char* reason : {"thermal", "power", "hardware", "power_cap"}) {

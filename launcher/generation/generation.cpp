@@ -242,7 +242,8 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
                                        .total_steps = step->total_steps,
                                        .tokens = step->tokens,
                                        .loss = step->loss,
-                                       .seconds = step->seconds});
+                                       .seconds = step->seconds,
+                                       .input_seconds = step->input_seconds});
     } else if (const auto* saved = std::get_if<session::Checkpoint>(&message)) {
         cannot_resume_.clear();
         checkpoint_step_ = std::max(saved->step, checkpoint_step_.value_or(saved->step));

@@ -307,6 +307,20 @@ void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const Usable
         plan.warnings.push_back(std::move(sentence));
 }
 
+// Without a scheduler nobody keeps them for this job.
+void keep_unused_gpus(LaunchPlan& plan, const NodeTopology& topology, const UsableGpus& gpus,
+                      const Allocation& allocation) {
+    if (!allocation.gpus.names && !allocation.rocm_gpus.names)
+        return;
+    if (allocation.source == "local" || allocation.source == "static")
+        return;
+    for (std::size_t at = 0; at < gpus.positions.size(); ++at)
+        if (std::none_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankPlan& rank) {
+                return rank.binding.gpu == static_cast<int>(at);
+            }))
+            plan.unused_gpus.push_back(topology.gpus[static_cast<std::size_t>(gpus.positions[at])]);
+}
+
 void predict_memory(LaunchPlan& plan, const NodeTopology& topology, const UsableGpus& gpus) {
     RankPlaces places{plan.world_size, static_cast<int>(plan.ranks.size()), {}};
     for (const RankPlan& rank : plan.ranks) {
@@ -466,6 +480,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
         }
         plan.ranks.push_back(std::move(rank));
     }
+    keep_unused_gpus(plan, topology, gpus, allocation);
     pair_with_hcas(plan, topology, gpus, allocation);
     predict_memory(plan, topology, gpus);
     for (RankPlan& rank : plan.ranks)

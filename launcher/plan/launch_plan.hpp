@@ -68,9 +68,11 @@ struct LaunchPlan {
                                      ///< machine's file does not tell
     JobSpec spec;                    ///< restart, logging, rendezvous settings
     int gpu_count = 0;               ///< usable here
-    std::string gpu_mask;            ///< for gpu_mask_variable; empty: left as it is
-    std::string gpu_mask_variable;   ///< "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
-    bool gpu_mask_each = false;      ///< each rank is shown its own GPU alone
+    /// Of them, those that the scheduler gave to this job and no rank is bound to.
+    std::vector<Gpu> unused_gpus = {};
+    std::string gpu_mask;           ///< for gpu_mask_variable; empty: left as it is
+    std::string gpu_mask_variable;  ///< "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
+    bool gpu_mask_each = false;     ///< each rank is shown its own GPU alone
     int numa_node_count = 1;
     int allowed_cpu_count = 0;  ///< of this node; 0: unknown
     std::optional<double> cpu_quota =

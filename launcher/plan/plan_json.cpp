@@ -203,6 +203,9 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
         });
         json.member("container", [&] { put_container(json, plan.container); });
         json.member("gpu_count", plan.gpu_count);
+        json.member("unused_gpus", [&] {
+            json.array(plan.unused_gpus, [&](const Gpu& gpu) { json.put(gpu.bdf); });
+        });
         json.member("numa_node_count", plan.numa_node_count);
         json.member("cpu_quota", [&] { json.put_tree(or_null(plan.cpu_quota)); });
         json.member("ranks", [&] {

@@ -33,6 +33,7 @@ GpuCounters to_counters(const NvmlReading& told) {
     gpu.memory_hertz = scaled(told.memory_megahertz, kOfMega);
     gpu.joules = scaled(told.millijoules, kOfMilli);
     gpu.nvlink_bytes = told.nvlink_bytes;
+    gpu.processes = told.compute_processes;
     gpu.ecc_errors = told.uncorrected_ecc_errors;
     if (told.clock_event_reasons)
         gpu.slowed_by = slowed_by(*told.clock_event_reasons);

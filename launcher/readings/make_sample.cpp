@@ -92,6 +92,7 @@ void add_ranks(const NodeReading* before, const NodeReading& now, const Span& sp
         rank.step_seconds = fact.step_seconds;
         rank.loss = fact.loss;
         rank.tokens_per_second = fact.tokens_per_second;
+        rank.input_ratio = fact.input_ratio;
         const auto is_it = [&](const RankCounters& other) {
             return other.rank == fact.rank && other.pid == fact.pid;
         };
@@ -120,7 +121,8 @@ GpuSample gpu_sample(const GpuCounters* old, const GpuCounters& now, const Span&
                   .watts_limit = now.watts_limit,
                   .sm_hertz = now.sm_hertz,
                   .memory_hertz = now.memory_hertz,
-                  .ecc_errors = now.ecc_errors};
+                  .ecc_errors = now.ecc_errors,
+                  .processes = now.processes};
     if (old != nullptr)
         gpu.nvlink_bytes = span.rate(old->nvlink_bytes, now.nvlink_bytes);
     gpu.slowed_by = now.slowed_by.value_or(std::vector<std::string>());

@@ -44,6 +44,7 @@ struct GpuCounters {
     std::optional<double> sm_hertz = {}, memory_hertz = {}, joules = {};
     std::optional<std::uint64_t> nvlink_bytes = {}, ecc_errors = {};
     std::optional<std::vector<std::string>> slowed_by = {};
+    std::optional<int> processes = {};
 };
 struct NetworkCounters {
     std::string device;
@@ -84,6 +85,7 @@ struct RankFacts {
     std::string gpu = {};  ///< PCI address; empty: it has none
     std::optional<std::int64_t> step = {};
     std::optional<double> step_seconds = {}, loss = {}, tokens_per_second = {};
+    std::optional<double> input_ratio = {};  ///< of the time since the facts before
     bool operator==(const RankFacts&) const = default;
 };
 /// How long steps took, of all ranks of this node, since the job's start here.

@@ -52,6 +52,8 @@ struct RankSample {
     // As the rank reported it:
     std::optional<std::int64_t> step = {};
     std::optional<double> step_seconds = {}, loss = {}, tokens_per_second = {};
+    std::optional<double> input_ratio =
+        {};  ///< of the time between its reports it waited for input
     bool operator==(const RankSample&) const = default;
 };
 struct GpuSample {
@@ -64,6 +66,7 @@ struct GpuSample {
     std::optional<double> nvlink_bytes = {};       ///< per second, both ways
     std::optional<std::uint64_t> ecc_errors = {};  ///< uncorrected, since the driver was loaded
     std::vector<std::string> slowed_by = {};       ///< "thermal", "power", …
+    std::optional<int> processes = {};             ///< that have a context on it, anybody's
     bool operator==(const GpuSample&) const = default;
 };
 struct NetworkSample {

@@ -70,6 +70,7 @@ void each(Sample& s, Visit&& visit) {
     visit("step_s", s.step_seconds);
     visit("loss", s.loss);
     visit("tok_per_s", s.tokens_per_second);
+    visit("input", s.input_ratio);
 }
 
 template <FieldsOf<GpuSample> Sample, class Visit>
@@ -88,6 +89,7 @@ void each(Sample& s, Visit&& visit) {
     visit("nvlink", s.nvlink_bytes);
     visit("ecc", s.ecc_errors);
     visit("slowed_by", s.slowed_by);
+    visit("procs", s.processes);
 }
 
 template <FieldsOf<NetworkSample> Sample, class Visit>

@@ -196,6 +196,34 @@ AlertGroup job_alerts() {
                                     "0+0x20 0.9+0x90"}},
                          .minute = 60,
                          .labels = {{"job_id", "7"}, {"node", "n1"}, {"gpu", "a"}}}},
+            {.name = "AutolaunchGpuHeldByNobody",
+             .expression = "max by (job_id, node, gpu) "
+                           "(max_over_time(autolaunch_gpu_processes[10m])) == 0",
+             .pending = "10m",
+             .severity = "warning",
+             .summary = "GPU {gpu} of job {job_id} on {node} is held, and no process uses it",
+             .description = "Ask for fewer GPUs, or start a rank on each. The job's receipt says "
+                            "how long it idled (docs/gpu-time.md).",
+             .example = {.broken = {{"autolaunch_gpu_processes{job_id='7',node='n1',gpu='a'}",
+                                     "0+0x40"}},
+                         .sound = {{"autolaunch_gpu_processes{job_id='7',node='n1',gpu='a'}",
+                                    "0+0x10 1+0x40"}},
+                         .minute = 30,
+                         .labels = {{"job_id", "7"}, {"node", "n1"}, {"gpu", "a"}}}},
+            {.name = "AutolaunchInputHoldsUp",
+             .expression = "max by (job_id, node, rank) "
+                           "(avg_over_time(autolaunch_rank_input_ratio[15m])) > 0.2",
+             .pending = "15m",
+             .severity = "info",
+             .summary = "Rank {rank} of job {job_id} on {node} waits for its input",
+             .description = "A fifth of its time and more: more loader workers, or the data on the "
+                            "node's own disk.",
+             .example = {.broken = {{"autolaunch_rank_input_ratio{job_id='7',node='n1',rank='0'}",
+                                     "0.4+0x60"}},
+                         .sound = {{"autolaunch_rank_input_ratio{job_id='7',node='n1',rank='0'}",
+                                    "0.05+0x60"}},
+                         .minute = 40,
+                         .labels = {{"job_id", "7"}, {"node", "n1"}, {"rank", "0"}}}},
             {.name = "AutolaunchGpuSlowed",
              // power_cap is what a GPU under full load says.
              .expression = "max by (job_id, node, gpu, reason) (min_over_time("

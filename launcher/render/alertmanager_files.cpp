@@ -117,7 +117,9 @@ Value inhibitions() {
         // A device or a lack of memory on a node: not that its ranks are slow, or idle.
         inhibition("alertname=~\"GpuXid|GpuMemoryBroken|NodeOutOfMemory|NodeHcaPortDown|"
                    "AutolaunchGpuMemoryErrors|AutolaunchOutOfMemory\"",
-                   {"alertname=~\"AutolaunchRankSlow|AutolaunchGpuIdle|GpuIdleInJob\""}, "node"),
+                   {"alertname=~\"AutolaunchRankSlow|AutolaunchGpuIdle|AutolaunchGpuHeldByNobody|"
+                    "GpuIdleInJob\""},
+                   "node"),
         // A file system that does not answer: not that the job waits for it.
         inhibition("alertname=AutolaunchFileSystemSilent",
                    {"alertname=~\"AutolaunchJobStandsStill|AutolaunchRankSlow|"

@@ -66,6 +66,7 @@ struct StepReported {
     std::int64_t step = 0;
     std::optional<std::int64_t> total_steps, tokens;
     std::optional<double> loss, seconds;
+    std::optional<double> input_seconds = {};  ///< waited for input since the report before
 };
 struct CheckpointPublished {
     int rank = 0;

@@ -115,6 +115,7 @@ std::pair<const char*, Json> describe(const StepReported& e) {
     set_if_known(json, "tokens", e.tokens);
     set_if_known(json, "loss", e.loss);
     set_if_known(json, "seconds", e.seconds);
+    set_if_known(json, "input_seconds", e.input_seconds);
     return {"step", json};
 }
 std::pair<const char*, Json> describe(const CheckpointPublished& e) {

@@ -130,12 +130,14 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                             .total_steps = known<std::int64_t>(line, "total_steps"),
                             .tokens = known<std::int64_t>(line, "tokens"),
                             .loss = known<double>(line, "loss"),
-                            .seconds = known<double>(line, "seconds")};
+                            .seconds = known<double>(line, "seconds"),
+                            .input_seconds = known<double>(line, "input_seconds")};
     if (name == "checkpoint")
         return CheckpointPublished{.rank = whole_number<int>(line.at("rank")),
                                    .step = whole_number<std::int64_t>(line.at("step")),
                                    .path = known_or<std::string>(line, "path", ""),
-                                   .stall_seconds = known_or(line, "stall_seconds", 0.0)};
+                                   .stall_seconds = known_or(line, "stall_seconds", 0.0),
+                                   .save_seconds = known<double>(line, "save_seconds")};
     if (name == "stop_requested")
         return StopRequested{.reason = known_or<std::string>(line, "reason", ""),
                              .failed = known_or(line, "failed", false),

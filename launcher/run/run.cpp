@@ -33,6 +33,7 @@
 #include "run/exit_proof.hpp"
 #include "run/head_record.hpp"
 #include "run/job_end.hpp"
+#include "run/job_receipt.hpp"
 #include "run/join_inputs.hpp"
 #include "run/nccl_site.hpp"
 #include "run/node_tasks.hpp"
@@ -425,6 +426,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     sockets.reset();
     joined.peers.reset();  // its closed door says to others that this agent is gone
     tell_of_end(alert_watch, console, exit_code);
+    if (joined.head && exit_code != exit_code::kRequeue)  // else it goes on, and time is short
+        tell_receipt(plan, run_dir, console);
     prove_exit({plan, run_dir, traces, environment, console, drain}, exit_code);
     const int told = end_job({.spec = spec,
                               .allocation = allocation,

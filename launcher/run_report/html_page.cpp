@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 #include "report/units.hpp"
+#include "run_report/gpu_time_part.hpp"
 #include "run_report/html_text.hpp"
 #include "run_report/report.hpp"
 #include "run_report/timeline_svg.hpp"
@@ -20,11 +21,16 @@ constexpr std::string_view kPageStyle = R"(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1c2733; --faint: #5a6875; --edge: #d5dce3;
   --panel: #f5f7f9; --bad: #b3261e; --good: #1a7f37; --focus: #0b57d0;
   --queue: #c9b6e4; --launch: #7a5fb0; --initialisation: #e0a83a; --steps: #2f8f5b; --checkpoint_stall: #8fc7e8;
-  --detection: #d9534f; --recovery: #a33b6b; --lost_work: #f0906a; --idle: #b4bcc4; --loss: #1f6fb2; }
+  --detection: #d9534f; --recovery: #a33b6b; --lost_work: #f0906a; --idle: #b4bcc4; --loss: #1f6fb2; --cold: #e3e7eb;
+  --use-used: var(--steps); --use-input: var(--initialisation); --use-checkpoint: var(--checkpoint_stall);
+  --use-peer: #4a63b8; --use-throttled: var(--detection); --use-start: var(--launch); --use-recovery: var(--recovery);
+  --use-lost_work: var(--lost_work); --use-ended: var(--idle); --use-nobody: #39434d; --use-unexplained: var(--queue);
+  --use-unmeasured: #f3f0e2; }
 @media (prefers-color-scheme: dark) { :root { --page: #12181f; --ink: #e4e9ee; --faint: #9aa7b4; --edge: #33404c;
   --panel: #1b232c; --bad: #ff8a80; --good: #6fd08c; --focus: #8ab4f8;
   --queue: #8d78b3; --launch: #b79cf0; --initialisation: #e0b04a; --steps: #46b377; --checkpoint_stall: #6fb3d9;
-  --detection: #e86a65; --recovery: #d0709b; --lost_work: #f09a75; --idle: #66717c; --loss: #6cb2ee; } }
+  --detection: #e86a65; --recovery: #d0709b; --lost_work: #f09a75; --idle: #66717c; --loss: #6cb2ee; --cold: #2a343e;
+  --use-peer: #7f97ea; --use-nobody: #cdd6df; --use-unmeasured: #3d3a2a; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 72rem; background: var(--page); color: var(--ink);
   font: 1rem/1.5 system-ui, "DejaVu Sans", "Liberation Sans", sans-serif; overflow-wrap: anywhere; }
@@ -41,7 +47,20 @@ dt { color: var(--faint); font-size: .85rem; } dd { margin: 0; font-size: 1.1rem
 svg { display: block; width: 100%; } svg.bar { height: 4.5rem; } svg.low { height: 2.25rem; } svg.chart { height: 9rem;
   background: var(--panel); border: 1px solid var(--edge); border-radius: .3rem; }
 .axis { display: flex; justify-content: space-between; gap: 1rem; margin: .2rem 0; }
-.grid { stroke: var(--edge); } .line { fill: none; stroke-width: 2; }
+h4 { font-size: .95rem; margin: 1.1rem 0 .4rem; }
+figure.plot { margin: 1rem 0; display: grid; grid-template-columns: 4.5rem minmax(0, 1fr); column-gap: .5rem; }
+figure.plot figcaption { grid-column: 2; font-size: .95rem; font-weight: 600; margin-bottom: .2rem; }
+.scale { display: flex; flex-direction: column; justify-content: space-between; text-align: right; color: var(--faint);
+  font-size: .85rem; height: 9rem; } figure.plot .axis { grid-column: 2; }
+.axis.ticks { gap: 0; font-size: .85rem; }
+.rows { display: grid; grid-template-columns: fit-content(15rem) minmax(0, 1fr); column-gap: .75rem; margin: .5rem 0; }
+.names span { display: block; height: 18px; margin-bottom: 3px; line-height: 18px; font-size: .8rem; color: var(--faint);
+  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; text-align: right; }
+ul.receipt { list-style: none; margin: .4rem 0 .8rem; padding: .6rem .85rem; background: var(--panel); border: 1px solid var(--edge);
+  border-radius: .4rem; font-size: .95rem; }
+.stall { fill: var(--loss); } .failure { stroke: var(--bad); stroke-width: 2; stroke-dasharray: 4 3; fill: none;
+  vector-effect: non-scaling-stroke; }
+.grid { stroke: var(--edge); fill: none; } .line { fill: none; stroke-width: 2; }
 .grid, .line { vector-effect: non-scaling-stroke; }
 .line.steps { stroke: var(--steps); fill: none; } .line.loss { stroke: var(--loss); }
 .saved { fill: var(--loss); } .failed { fill: var(--bad); } .rank { fill: var(--steps); }
@@ -183,9 +202,9 @@ std::string failures_part(const RunRecord& record) {
 }
 
 std::string pace_part(const RunRecord& record) {
-    const std::string picture = pace_svg(record);
+    const std::string picture = pace_plot(record), stalls = stalls_plot(record);
     if (picture.empty())
-        return {};
+        return stalls.empty() ? stalls : "<h3>Checkpoints</h3>\n" + stalls;
     std::vector<std::vector<std::string>> rows;
     const std::size_t every = std::max<std::size_t>(record.pace.size() / 50, 1);
     for (std::size_t i = 0; i < record.pace.size(); i += every) {
@@ -195,7 +214,8 @@ std::string pace_part(const RunRecord& record) {
                         pace.tokens_per_second ? format_rate(*pace.tokens_per_second) : "",
                         pace.loss ? fmt::format("{:.5g}", *pace.loss) : ""});
     }
-    std::string text = "<h3>Throughput</h3>\n" + picture + loss_svg(record);
+    std::string text =
+        "<h3>Throughput</h3>\n" + picture + tokens_plot(record) + loss_plot(record) + stalls;
     if (record.checkpoint_count > 0)
         text += fmt::format("<p>{} checkpoints, {:.3g} s of stall in all.</p>\n",
                             record.checkpoint_count, record.stall_seconds);
@@ -278,9 +298,10 @@ std::string run_part(const RunRecord& record, std::size_t number) {
                "</p>\n",
                number, html(record.run_id), html(record.job_name), html(record.run_dir)) +
            facts_of(record) + timeline_part(record) + ledger_part(record.ledger) +
-           failures_part(record) + pace_part(record) + placement_part(record) +
-           certificates_part(record) + list_part("Warnings", record.warnings) +
-           list_part("Not known", record.gaps) + "</article>\n";
+           gpu_time_part(record) + failures_part(record) + pace_part(record) +
+           placement_part(record) + certificates_part(record) +
+           list_part("Warnings", record.warnings) + list_part("Not known", record.gaps) +
+           "</article>\n";
 }
 
 std::string summary_part(const std::vector<RunRecord>& records) {
@@ -318,7 +339,7 @@ std::string report_html(const std::vector<RunRecord>& records, const std::string
         "<title>{} · autolaunch report</title>\n<style>{}{}</style>\n</head>\n<body>\n"
         "<a class=\"skip\" href=\"#main\">to the report</a>\n"
         "<header><h1>autolaunch report</h1></header>\n<main id=\"main\">\n",
-        html(title), kPageStyle, kind_styles());
+        html(title), kPageStyle, kind_styles() + gpu_use_styles());
     page += summary_part(records);
     for (std::size_t i = 0; i < records.size(); ++i)
         page += run_part(records[i], i);

@@ -338,7 +338,13 @@ void RecordBuilder::add_pace(const RecordPace& pace) {
     pace_every_ *= 2;
 }
 
+void RecordBuilder::on(const Event& event, const WaitsMeasured& waits) {
+    if (doing_ == LedgerKind::steps)
+        record_.course.add_waits(time_of(event), since_, waits.ranks, waits.shares);
+}
+
 void RecordBuilder::on(const Event& event, const CheckpointPublished& saved) {
+    record_.course.add_stall(time_of(event), saved.stall_seconds, saved.save_seconds);
     auto& list = record_.checkpoints;
     if (!list.empty() && list.back().step == saved.step) {
         const double more = saved.stall_seconds - list.back().stall_seconds;
@@ -360,7 +366,9 @@ void RecordBuilder::on(const Event& event, const StopRequested& stop) {
         begin_span(time_of(event), LedgerKind::recovery);
 }
 
-void RecordBuilder::on(const Event&, const RankExited& end) {
+void RecordBuilder::on(const Event& event, const RankExited& end) {
+    if (end.exit_code == 0 && !end.asked_to_stop && record_.course.ends.size() < kMostRanks)
+        record_.course.ends.push_back({end.rank, event.generation, time_of(event)});
     const auto found = ranks_.find(end.rank);
     if (found == ranks_.end())
         return;
@@ -473,6 +481,30 @@ void RecordBuilder::on(const Event& event, const JobEnded& job) {
         std::min(record_.restarts + std::clamp(job.restarts, 0, kMostRestarts), kMostRestarts);
 }
 
+// By the scheduler's name of the node, as its samples are, where the plan tells it.
+void RecordBuilder::plan_gpus(const Json& plan, const std::string& hostname) {
+    NodeTrace node{.node = hostname};
+    if (const auto nodes = plan.find("nodes"); nodes != plan.end() && nodes->is_object()) {
+        const auto names = nodes->find("names");
+        const int own = whole_number_or(*nodes, "rank", 0);
+        if (names != nodes->end() && names->is_array() && own >= 0 &&
+            static_cast<std::size_t>(own) < names->size())
+            if (const Json& told = (*names)[static_cast<std::size_t>(own)];
+                told.is_string() && !told.get_ref<const std::string&>().empty())
+                node.node = shortened(told.get<std::string>());
+    }
+    for (const Json& planned : plan.at("ranks"))
+        if (planned.contains("gpu") && planned.at("gpu").is_object())
+            node.add_gpu(text_in(planned.at("gpu"), "bdf"), whole_number<int>(planned.at("rank")),
+                         text_in(planned.at("gpu"), "model"));
+    if (const auto unused = plan.find("unused_gpus"); unused != plan.end() && unused->is_array())
+        for (const Json& bdf : *unused)
+            if (bdf.is_string())
+                node.add_gpu(bdf.get<std::string>(), std::nullopt, {});
+    if (!node.gpus.empty() && record_.planned_gpus.size() < kMostRanks)
+        record_.planned_gpus.push_back({hostname, std::move(node)});
+}
+
 void RecordBuilder::plan(const std::string& name, std::string_view text) try {
     Json json = parse_shallow(text);
     mask_texts(json, secrets_);
@@ -480,6 +512,7 @@ void RecordBuilder::plan(const std::string& name, std::string_view text) try {
         return gap(fmt::format("{}: its format {} is of a later version", name,
                                whole_number<int>(json.at("format"))));
     const std::string node = text_in(json, "hostname");
+    plan_gpus(json, node);
     if (json.contains("nodes") && record_.node_names.empty())
         record_.node_names = json.at("nodes").value("names", std::vector<std::string>{});
     for (const Json& planned : json.at("ranks")) {

@@ -49,6 +49,7 @@ private:
     void on(const Event& event, const RankStarted& started);
     void on(const Event& event, const StepReported& step);
     void on(const Event& event, const CheckpointPublished& saved);
+    void on(const Event& event, const WaitsMeasured& waits);
     void on(const Event& event, const StopRequested& stop);
     void on(const Event& event, const RankExited& end);
     void on(const Event& event, const GenerationFailed& failure);
@@ -67,6 +68,7 @@ private:
     void explain_ends();
     void note_killed_agent();
     void add_pace(const RecordPace& pace);
+    void plan_gpus(const nlohmann::json& plan, const std::string& hostname);
     void warn(std::string text);
 
     bool is_smaller_ = false;  ///< the job goes on with fewer nodes than it began with

@@ -30,6 +30,9 @@ struct RankGroup {
 };
 std::vector<RankGroup> fold_ranks(const std::vector<RecordRank>& ranks);
 
+/// Parts of a job's time that the picture of its GPUs has.
+inline constexpr std::size_t kGpuCourseParts = 96;
+
 /// Ranks up to which each has a line of its own.
 inline constexpr std::size_t kUnfoldedRanks = 64;
 

@@ -102,6 +102,7 @@ OrderedJson run_json(const RunRecord& record) {
                         {"total_steps", value_or_null(record.total_steps)},
                         {"checkpoint_count", record.checkpoint_count},
                         {"ledger", OrderedJson::parse(ledger_json(record.ledger))}};
+    json["gpu_time"] = OrderedJson::parse(gpu_time_json(record.gpu_time));
     json.update(lists_json(record));
     json["warnings"] = record.warnings;
     json["gaps"] = record.gaps;

@@ -1,4 +1,5 @@
 #include "base/text.hpp"
+#include "idle/receipt.hpp"
 #include "report/units.hpp"
 #include "run_report/report.hpp"
 
@@ -114,6 +115,32 @@ std::string ledger_table(const Ledger& ledger, const TextStyle& style) {
     if (!ledger.steps_reported)
         text += " · no steps were reported: running counts as steps";
     return text + '\n';
+}
+
+std::string gpu_lines(const RunRecord& record, const TextStyle& style) {
+    const JobGpuTime& job = record.gpu_time;
+    const auto lines = receipt_of(job).lines();
+    if (lines.empty())
+        return {};
+    std::string text = heading("GPUs", style);
+    for (const std::string& line : lines)
+        text += "  " + line + '\n';
+    std::size_t shown = 0;
+    for (const GpuTime& gpu : job.gpus) {
+        if (++shown > kMostShownRows)
+            return text + fmt::format("  … and {} GPUs more: --json has all\n",
+                                      job.gpus.size() - kMostShownRows);
+        const double held = gpu.time.held();
+        text += fmt::format("  {} {:<12} used {:>5.1f}%", gpu.node, gpu.bdf,
+                            held > 0 ? 100 * gpu.time.of(GpuUse::used) / held : 0);
+        for (std::size_t at = 0; at < kGpuUses; ++at)
+            if (const auto use = static_cast<GpuUse>(at);
+                use != GpuUse::used && gpu.time.of(use) >= 0.005 * held && held > 0)
+                text +=
+                    fmt::format(" · {:.0f}% {}", 100 * gpu.time.of(use) / held, gpu_use_words(use));
+        text += '\n';
+    }
+    return text;
 }
 
 std::string failure_lines(const RunRecord& record, const TextStyle& style) {
@@ -236,9 +263,10 @@ std::string report_text(const std::vector<RunRecord>& records, const TextStyle& 
     for (const RunRecord& record : records) {
         text += text.empty() ? "" : "\n";
         text += head_lines(record, style) + timeline(record, style) +
-                ledger_table(record.ledger, style) + failure_lines(record, style) +
-                pace_lines(record, style) + place_lines(record, style) +
-                certificate_lines(record, style) + list_lines("warnings", record.warnings, style) +
+                ledger_table(record.ledger, style) + gpu_lines(record, style) +
+                failure_lines(record, style) + pace_lines(record, style) +
+                place_lines(record, style) + certificate_lines(record, style) +
+                list_lines("warnings", record.warnings, style) +
                 list_lines("not known", record.gaps, style);
     }
     if (records.size() < 2)

@@ -3,18 +3,19 @@
 #include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "run_report/gpu_time_reader.hpp"
+#include "run_report/open_regular.hpp"
 #include "run_report/record_builder.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -33,30 +34,6 @@ constexpr std::size_t kLongestLine = 4U << 20;  // a failure of thousands of ran
 constexpr std::size_t kMostFileBytes = 64U << 20;
 constexpr std::size_t kMostNodeFiles = 10'000;
 constexpr char kEvents[] = "events.jsonl";
-
-struct Opened {
-    UniqueFd file;
-    std::string wrong;  ///< why there is none
-    bool absent = false;
-};
-
-// A FIFO must not hold us, and a link may lead anywhere.
-Opened open_regular(int folder, const std::string& name) {
-    Opened opened;
-    opened.file.reset(
-        ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat facts {};
-    if (!opened.file) {
-        opened.absent = errno == ENOENT;
-        opened.wrong = errno == ELOOP  ? "is a symbolic link, which is not followed"
-                       : opened.absent ? "is not there"
-                                       : std::string("cannot be read: ") + std::strerror(errno);
-    } else if (::fstat(opened.file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
-        opened.file.reset();
-        opened.wrong = "is not a regular file";
-    }
-    return opened;
-}
 
 /// "plan.node-3.json" of "plan" and ".json": by node rank, from 1 up.
 std::vector<std::pair<long long, std::string>> node_files(const fs::path& run_dir,
@@ -144,21 +121,11 @@ std::optional<std::string> read_small(int folder, const std::string& name, Recor
             builder.gap(name + " " + opened.wrong);
         return std::nullopt;
     }
-    std::string text;
-    std::array<char, 65536> buffer;
-    for (;;) {
-        const ssize_t got = ::read(opened.file.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 || text.size() > kMostFileBytes) {
-            builder.gap(name + (got < 0 ? std::string(" cannot be read: ") + std::strerror(errno)
-                                        : " is too large to be what it should be"));
-            return std::nullopt;
-        }
-        if (got == 0)
-            return text;
-        text.append(buffer.data(), static_cast<std::size_t>(got));
-    }
+    std::string wrong;
+    auto text = read_all(opened.file.get(), kMostFileBytes, wrong);
+    if (!text)
+        builder.gap(name + " " + wrong);
+    return text;
 }
 
 std::vector<std::string> files_of_all_nodes(const fs::path& run_dir, const std::string& beginning) {
@@ -175,7 +142,7 @@ std::vector<std::string> files_of_all_nodes(const fs::path& run_dir, const std::
 
 }  // namespace
 
-RunRecord read_run(const fs::path& run_dir, const std::vector<std::string>& secrets) {
+RunRecord read_run(const fs::path& run_dir, const RunReading& reading) {
     const UniqueFd folder(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder)
         throw SystemError(errno, "open the run directory " + run_dir.string(),
@@ -183,7 +150,7 @@ RunRecord read_run(const fs::path& run_dir, const std::vector<std::string>& secr
     const Opened events = open_regular(folder.get(), kEvents);
     if (!events.file)
         refuse_folder(run_dir, std::string(kEvents) + " " + events.wrong);
-    RecordBuilder builder(run_dir.string(), secrets);
+    RecordBuilder builder(run_dir.string(), reading.secrets);
     struct stat facts {};
     if (::fstat(folder.get(), &facts) == 0 && facts.st_uid != ::geteuid() && facts.st_uid != 0)
         builder.gap(fmt::format("the folder is of another user (uid {}): what it says is his word",
@@ -197,7 +164,9 @@ RunRecord read_run(const fs::path& run_dir, const std::vector<std::string>& secr
     for (const std::string& name : files_of_all_nodes(run_dir, "exit"))
         if (const auto text = read_small(folder.get(), name, builder, false))
             builder.certificate(name, *text);
-    return builder.take();
+    RunRecord record = builder.take();
+    read_gpu_time(folder.get(), reading, record);
+    return record;
 }
 
 }  // namespace autolaunch::launcher

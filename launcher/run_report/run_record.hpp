@@ -1,4 +1,7 @@
 #pragma once
+#include "idle/gpu_time.hpp"
+#include "idle/gpu_trace.hpp"
+#include "idle/job_course.hpp"
 #include "ledger/ledger.hpp"
 
 #include <chrono>
@@ -9,14 +12,8 @@
 
 namespace autolaunch::launcher {
 
-using RecordTime = std::chrono::sys_time<std::chrono::milliseconds>;
-
-/// What the job as a whole did between two moments.
-struct RecordSpan {
-    LedgerKind kind = LedgerKind::launch;
-    RecordTime from, to;
-    int generation = 0;
-};
+using RecordTime = JobTime;
+using RecordSpan = JobSpan;
 
 /// Why a generation ended that should have gone on.
 struct RecordFailure {
@@ -58,6 +55,12 @@ struct RecordPace {
     std::optional<double> tokens_per_second = {}, loss = {};
 };
 
+/// The GPUs of a node that the job held, by its plan.
+struct PlannedGpus {
+    std::string hostname = {};
+    NodeTrace trace = {};  ///< by the scheduler's name of the node; without samples
+};
+
 struct RecordCertificate {
     std::string file = {}, node = {};
     bool clean = false;
@@ -84,6 +87,9 @@ struct RunRecord {
     std::vector<RecordPace> pace = {};
     std::vector<std::string> warnings = {};
     std::vector<RecordCertificate> certificates = {};
+    JobCourse course = {};  ///< but for `spans`, which are above
+    std::vector<PlannedGpus> planned_gpus = {};
+    JobGpuTime gpu_time = {};            ///< of all nodes, once their samples are read
     std::vector<std::string> gaps = {};  ///< what is missing here, and why; a sentence each
 };
 

@@ -14,11 +14,128 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr double kWide = 1000;  // of every picture; the page stretches it
+constexpr double kWide = kPictureWide;
 constexpr double kRow = 36, kMarks = 14;
-constexpr double kChart = 160;
+constexpr double kChart = 160, kMargin = 6;
 constexpr std::size_t kCellsInRow = 64;
 constexpr double kCell = 14;
+constexpr int kTicks = 4;
+
+/// From a moment to the picture's x.
+struct TimeScale {
+    RecordTime from;
+    double ms = 1;
+
+    explicit TimeScale(const RunRecord& record)
+        : from(record.started.value_or(RecordTime{})),
+          ms(std::max(1.0, static_cast<double>(length_of(record).count()))) {}
+    double at(RecordTime time) const {
+        return std::clamp(static_cast<double>((time - from).count()) / ms, 0.0, 1.0) * kWide;
+    }
+};
+
+/// A round number that is no less.
+double rounded_up(double value) {
+    if (!(value > 0))
+        return 1;
+    const double power = std::pow(10, std::floor(std::log10(value)));
+    for (const double step : {1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0})
+        if (value <= step * power * (1 + 1e-9))
+            return step * power;
+    return 10 * power;
+}
+
+/// What a plot's height goes from and to.
+struct Heights {
+    double least = 0, most = 1;
+
+    double at(double value) const {
+        return kChart - kMargin - (value - least) / (most - least) * (kChart - 2 * kMargin);
+    }
+};
+
+std::string grid() {
+    std::string lines;
+    for (int part = 1; part < kTicks; ++part)
+        lines += fmt::format("<path d=\"M0 {0:g}H{1:g}M{2:g} 0V{3:g}\" class=\"grid\"/>\n",
+                             kChart * part / kTicks, kWide, kWide * part / kTicks, kChart);
+    return lines;
+}
+
+std::string failure_lines(const RunRecord& record, const TimeScale& scale) {
+    std::string lines;
+    for (const RecordFailure& failure : record.failures)
+        lines +=
+            fmt::format("<path d=\"M{:.2f} 0V{:g}\" class=\"failure\"><title>{}</title></path>\n",
+                        scale.at(failure.at), kChart, html(failure.who + " " + failure.how));
+    return lines;
+}
+
+/// With its name above, its scale beside and its moments below.
+std::string plot(const RunRecord& record, std::string_view label, const Heights& heights,
+                 const std::string& unit, const std::string& words, const std::string& content) {
+    constexpr double kLarge = 1e4;
+    std::string scale;
+    for (const double value : {heights.most, (heights.least + heights.most) / 2, heights.least})
+        scale += "<span>" +
+                 (heights.most >= kLarge ? format_rate(value) : fmt::format("{:.4g}", value)) +
+                 unit + "</span>";
+    return fmt::format(
+        "<figure class=\"plot\"><figcaption>{}</figcaption>\n<div class=\"scale\">{}</div>\n"
+        "{}{}</figure>\n",
+        html(label), scale, picture(kChart, words, grid() + content, "chart"), time_axis(record));
+}
+
+using Value = std::function<std::optional<double>(const RecordPace&)>;
+
+/// The points of one generation after another: no line leads over a failure.
+std::string lines_of(const RunRecord& record, const Value& value, const Heights& heights,
+                     std::string_view style) {
+    const TimeScale scale(record);
+    std::string lines, points;
+    const auto end_line = [&] {
+        if (!points.empty())
+            lines += fmt::format("<polyline points=\"{}\" class=\"line {}\"/>\n", points, style);
+        points.clear();
+    };
+    auto failure = record.failures.begin();
+    for (const RecordPace& pace : record.pace) {
+        bool is_over = false;
+        for (; failure != record.failures.end() && failure->at < pace.at; ++failure)
+            is_over = true;
+        if (is_over)
+            end_line();
+        const auto number = value(pace);
+        if (number && std::isfinite(*number))
+            points += fmt::format("{:.2f},{:.2f} ", scale.at(pace.at), heights.at(*number));
+    }
+    end_line();
+    return lines;
+}
+
+std::string line_plot(const RunRecord& record, std::string_view label, std::string_view style,
+                      const Value& value, bool from_zero) {
+    double least = INFINITY, most = -INFINITY;
+    std::size_t count = 0;
+    for (const RecordPace& pace : record.pace)
+        if (const auto number = value(pace); number && std::isfinite(*number)) {
+            least = std::min(least, *number);
+            most = std::max(most, *number);
+            ++count;
+        }
+    if (count < 2)
+        return {};
+    Heights heights{from_zero ? 0 : least, from_zero ? rounded_up(most) : most};
+    if (!(heights.most > heights.least))
+        heights = {heights.least - 0.5, heights.least + 0.5};
+    const std::string words = fmt::format("{}: least {:.4g}, most {:.4g}", label, least, most);
+    return plot(record, label, heights, "", words,
+                fmt::format("<title>{}</title>", html(words)) +
+                    lines_of(record, value, heights, style) +
+                    failure_lines(record, TimeScale(record)));
+}
+
+}  // namespace
 
 std::string titled_rect(double x, double y, double width, double height, std::string_view style,
                         const std::string& title) {
@@ -36,55 +153,23 @@ std::string picture(double height, std::string_view label, const std::string& co
         style, html(label), kWide, height, content);
 }
 
-/// From a moment to the picture's x.
-struct TimeScale {
-    RecordTime from;
-    double ms = 1;
-
-    explicit TimeScale(const RunRecord& record)
-        : from(record.started.value_or(RecordTime{})),
-          ms(std::max(1.0, static_cast<double>(length_of(record).count()))) {}
-    double at(RecordTime time) const {
-        return std::clamp(static_cast<double>((time - from).count()) / ms, 0.0, 1.0) * kWide;
-    }
-};
-
-// A line through the points; gaps of what is not there, and the scale begins at `least`.
-std::string chart(const RunRecord& record, std::string_view label, std::string_view style,
-                  const std::function<std::optional<double>(const RecordPace&)>& value,
-                  bool from_zero) {
-    double least = from_zero ? 0 : INFINITY, most = from_zero ? 0 : -INFINITY;
-    for (const RecordPace& pace : record.pace) {
-        const auto number = value(pace);
-        if (!number || !std::isfinite(*number))
-            continue;
-        least = std::min(least, *number);
-        most = std::max(most, *number);
-    }
-    if (!(most >= least) || record.pace.size() < 2)
-        return {};
-    const double range = most > least ? most - least : 1;
-    const TimeScale scale(record);
-    std::string points;
-    for (const RecordPace& pace : record.pace) {
-        const auto number = value(pace);
-        if (number && std::isfinite(*number))
-            points += fmt::format("{:.2f},{:.2f} ", scale.at(pace.at),
-                                  kChart - 4 - (*number - least) / range * (kChart - 8));
-    }
-    std::string grid;
-    for (const double part : {0.25, 0.5, 0.75})
-        grid += fmt::format("<path d=\"M0 {0:g}H{1:g}\" class=\"grid\"/>\n", kChart * part, kWide);
-    const std::string words = fmt::format("{}: least {:.4g}, most {:.4g}", label, least, most);
-    return fmt::format("<p class=\"axis\"><span>{}</span><span>{:.4g} to {:.4g}</span></p>\n",
-                       html(label), least, most) +
-           picture(kChart, words,
-                   fmt::format("<title>{}</title>{}<polyline points=\"{}\" class=\"line {}\"/>\n",
-                               html(words), grid, points, style),
-                   "chart");
+std::string axis_moment(const RunRecord& record, RecordTime at) {
+    const std::string text = format_moment(at);
+    const auto length = length_of(record);
+    return length > std::chrono::hours(24)     ? text.substr(5, 11)
+           : length > std::chrono::minutes(10) ? text.substr(11, 5)
+                                               : text.substr(11);
 }
 
-}  // namespace
+std::string time_axis(const RunRecord& record) {
+    std::string moments;
+    for (int tick = 0; tick <= kTicks; ++tick)
+        moments += "<span>" +
+                   axis_moment(record, record.started.value_or(RecordTime{}) +
+                                           length_of(record) * tick / kTicks) +
+                   "</span>";
+    return "<p class=\"axis ticks\">" + moments + "</p>\n";
+}
 
 std::string timeline_svg(const RunRecord& record) {
     if (record.spans.empty())
@@ -129,15 +214,44 @@ std::string ledger_svg(const Ledger& ledger) {
     return picture(kRow, "shares of the time: " + ledger_line(ledger), content, "bar low");
 }
 
-std::string pace_svg(const RunRecord& record) {
-    return chart(
+std::string pace_plot(const RunRecord& record) {
+    return line_plot(
         record, "steps a second", "steps",
         [](const RecordPace& pace) { return std::optional(pace.steps_per_second); }, true);
 }
 
-std::string loss_svg(const RunRecord& record) {
-    return chart(
+std::string tokens_plot(const RunRecord& record) {
+    return line_plot(
+        record, "tokens a second", "steps",
+        [](const RecordPace& pace) { return pace.tokens_per_second; }, true);
+}
+
+std::string loss_plot(const RunRecord& record) {
+    return line_plot(
         record, "loss", "loss", [](const RecordPace& pace) { return pace.loss; }, false);
+}
+
+std::string stalls_plot(const RunRecord& record) {
+    double most = 0;
+    for (const RecordCheckpoint& saved : record.checkpoints)
+        most = std::max(most, saved.stall_seconds);
+    if (!(most > 0) || !std::isfinite(most))
+        return {};
+    const TimeScale scale(record);
+    const Heights heights{0, rounded_up(most)};
+    std::string bars;
+    for (const RecordCheckpoint& saved : record.checkpoints) {
+        if (!std::isfinite(saved.stall_seconds))
+            continue;
+        const double top = heights.at(saved.stall_seconds), width = 4;
+        bars += titled_rect(std::clamp(scale.at(saved.at) - width / 2, 0.0, kWide - width), top,
+                            width, std::max(kChart - kMargin - top, 1.0), "stall",
+                            fmt::format("step {}: {:.3g} s", saved.step, saved.stall_seconds));
+    }
+    return plot(
+        record, "stall of each checkpoint", heights, " s",
+        fmt::format("stalls of {} checkpoints, {:.3g} s at most", record.checkpoints.size(), most),
+        bars + failure_lines(record, scale));
 }
 
 std::string ranks_svg(const RunRecord& record) {

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <system_error>
 #include <utility>
@@ -74,6 +75,7 @@ void NodeSampler::note(const Happening& happening, int generation) {
         if (const auto known = of_rank(started->rank); known != facts_.ranks.end())
             facts_.ranks.erase(known);
         marks_.erase(started->rank);
+        input_.erase(started->rank);
         const auto gpu = settings_.gpu_of_rank.find(started->rank);
         facts_.ranks.push_back({.rank = started->rank,
                                 .pid = started->pid,
@@ -111,12 +113,29 @@ void NodeSampler::note_step(const StepReported& step) {
         facts_.steps.add(step.rank, *seconds, now_ms());
     if (known == facts_.ranks.end())
         return;
+    if (step.input_seconds && std::isfinite(*step.input_seconds) && !is_first) {
+        const double passed = std::chrono::duration<double>(now - before.at).count();
+        InputTime& input = input_[step.rank];
+        input.waited += std::clamp(*step.input_seconds, 0.0, passed);
+        input.passed += passed;
+    }
     known->step = step.step;
     known->loss = step.loss;
     known->step_seconds = seconds;
     known->tokens_per_second.reset();
     if (step.tokens && seconds && *seconds > 0)
         known->tokens_per_second = static_cast<double>(*step.tokens) / *seconds;
+}
+
+// Of all reports since the sampler was told before; a step that is longer than that goes on as the
+// one before it.
+void NodeSampler::tell_input() {
+    for (RankFacts& rank : facts_.ranks)
+        if (const auto found = input_.find(rank.rank);
+            found != input_.end() && found->second.passed > 0) {
+            rank.input_ratio = found->second.waited / found->second.passed;
+            found->second = {};
+        }
 }
 
 void NodeSampler::start_soon(std::chrono::milliseconds time) {
@@ -194,6 +213,7 @@ void NodeSampler::take_lines() {
 void NodeSampler::take(const SamplerOutput& said) {
     if (std::get_if<SamplerAsks>(&said) != nullptr) {
         facts_.job = job_ ? job_() : std::nullopt;
+        tell_input();
         send(to_line(facts_));
     } else if (const auto* warning = std::get_if<SamplerWarning>(&said)) {
         warn_once(warning->text);

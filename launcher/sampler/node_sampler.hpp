@@ -60,6 +60,7 @@ public:
     int started() const { return started_; }
 
 private:
+    void tell_input();
     void start_soon(std::chrono::milliseconds time);
     void start();
     void read();
@@ -92,6 +93,10 @@ private:
         std::chrono::steady_clock::time_point at;
     };
     std::map<int, StepMark> marks_;  ///< by rank
+    struct InputTime {
+        double waited = 0, passed = 0;  ///< seconds, since the sampler was told before
+    };
+    std::map<int, InputTime> input_;  ///< by rank: those that report it
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -34,15 +34,17 @@ std::map<std::string, std::string> file_systems_of(const LaunchPlan& plan) {
 
 std::vector<WatchedGpu> watched_gpus(const LaunchPlan& plan) {
     std::vector<WatchedGpu> gpus;
-    for (const RankPlan& rank : plan.ranks) {
-        if (!rank.gpu || rank.gpu->bdf.empty())
-            continue;
-        const bool is_known = std::any_of(gpus.begin(), gpus.end(), [&](const WatchedGpu& gpu) {
-            return gpu.bdf == rank.gpu->bdf;
-        });
-        if (!is_known)
-            gpus.push_back({rank.gpu->bdf, rank.gpu->vendor, rank.gpu->uuid, rank.gpu->model});
-    }
+    const auto watch = [&gpus](const Gpu& gpu) {
+        if (!gpu.bdf.empty() &&
+            std::none_of(gpus.begin(), gpus.end(),
+                         [&](const WatchedGpu& known) { return known.bdf == gpu.bdf; }))
+            gpus.push_back({gpu.bdf, gpu.vendor, gpu.uuid, gpu.model});
+    };
+    for (const RankPlan& rank : plan.ranks)
+        if (rank.gpu)
+            watch(*rank.gpu);
+    for (const Gpu& gpu : plan.unused_gpus)
+        watch(gpu);
     return gpus;
 }
 

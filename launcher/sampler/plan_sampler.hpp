@@ -14,7 +14,8 @@ namespace autolaunch::launcher {
 SamplerSettings sampler_settings(const LaunchPlan& plan, const std::string& node_name,
                                  const std::string& own_address);
 
-/// The GPUs that ranks of the plan have here, and of each rank its own. Pure.
+/// The GPUs that ranks of the plan have here, those that the scheduler gave the job besides, and of
+/// each rank its own. Pure.
 std::vector<WatchedGpu> watched_gpus(const LaunchPlan& plan);
 std::map<int, std::string> gpu_of_rank(const LaunchPlan& plan);
 

@@ -48,6 +48,7 @@ void each(Part& p, Visit&& visit) {
     visit("step_s", p.step_seconds);
     visit("loss", p.loss);
     visit("tok_per_s", p.tokens_per_second);
+    visit("input", p.input_ratio);
 }
 
 template <FieldsOf<StepDurations::Newest> Part, class Visit>

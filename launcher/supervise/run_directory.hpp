@@ -68,6 +68,9 @@ public:
         folder_.replace("exit" + role_ + ".json", text);
     }
 
+    /// gpu-time.json; on the head. Throws SystemError.
+    void keep_gpu_time(const std::string& text) const { folder_.replace("gpu-time.json", text); }
+
     /// head.json, by which this user's programs find the head. Throws RunDirectoryError.
     void keep_head(const std::string& text) const;
     static constexpr const char* kHeadFile = "head.json";

@@ -220,6 +220,9 @@ private:
         if (told == kSuccess) {  // not while MIG is enabled
             reading.busy_percent = static_cast<int>(busy.gpu);
             reading.memory_busy_percent = static_cast<int>(busy.memory);
+            std::vector<NvmlDevice::Process> processes;
+            if (read_processes(gpu.handle, processes))
+                reading.compute_processes = static_cast<int>(processes.size());
         }
         Memory memory = {};
         if (library_->call({"nvmlDeviceGetMemoryInfo"}, gpu.handle, &memory) == kSuccess) {
@@ -377,7 +380,8 @@ private:
         }
     }
 
-    void read_processes(Device handle, std::vector<NvmlDevice::Process>& into) const {
+    // False: the driver does not tell.
+    bool read_processes(Device handle, std::vector<NvmlDevice::Process>& into) const {
         std::vector<Process> processes(64);
         const Return result = read_process_list(
             {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"},
@@ -385,11 +389,13 @@ private:
         for (const Process& process : processes)
             add_process(into, process.pid, process.memory);
         if (result != kFunctionNotFound)
-            return;
+            return result == kSuccess;
         std::vector<ProcessV1> old(64);
-        read_process_list({"nvmlDeviceGetComputeRunningProcesses"}, handle, old);
+        const Return of_old =
+            read_process_list({"nvmlDeviceGetComputeRunningProcesses"}, handle, old);
         for (const ProcessV1& process : old)
             add_process(into, process.pid, process.memory);
+        return of_old == kSuccess;
     }
 
     static void add_process(std::vector<NvmlDevice::Process>& into, unsigned pid,

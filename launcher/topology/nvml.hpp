@@ -91,7 +91,8 @@ struct NvmlReading {
     std::optional<int> sm_megahertz = {}, memory_megahertz = {};
     std::optional<std::uint64_t> uncorrected_ecc_errors = {}, nvlink_bytes = {};  ///< the same
     std::optional<std::uint64_t> clock_event_reasons = {};  ///< NVML's bit mask
-    std::string trouble = {};                               ///< why nothing is told: it is lost
+    std::optional<int> compute_processes = {};  ///< that have a context on it; not with MIG
+    std::string trouble = {};                   ///< why nothing is told: it is lost
 };
 
 /// NVIDIA's management library, loaded with dlopen when it is asked for; it makes no CUDA context.

@@ -32,7 +32,7 @@ class Page(html.parser.HTMLParser):
         self.seen.add(tag)
         if tag == "svg": assert {"role", "aria-hidden"} & dict(attributes).keys(), attributes
         assert not {"src", "onload"} & dict(attributes).keys()
-        if tag not in self.void or tag == "rect": self.open.append(tag)
+        if tag not in self.void or tag in ("rect", "path"): self.open.append(tag)
     def handle_startendtag(self, tag, attributes): self.seen.add(tag)
     def handle_endtag(self, tag):
         assert self.open and self.open.pop() == tag, (tag, self.getpos())

@@ -2,6 +2,7 @@
 // ranks, GPUs and nodes a condition holds.
 
 #include "alerts/condition.hpp"
+#include "alerts/observe.hpp"
 #include "base/file_io.hpp"
 
 #include <doctest/doctest.h>
@@ -114,6 +115,33 @@ TEST_CASE("it holds of those that it is about") {
           Words{"GPU 1 of node1", "GPU 0 of node1"});
     CHECK(matches_of(parsed("gpu_temperature > 85"), all, {})[0].value ==
           "gpu_temperature is 91 °C");
+}
+
+TEST_CASE("a GPU that is held and idle has a cause") {
+    NodeNow node{"node1", {}};
+    const auto cause = [&](double busy, std::optional<int> processes, bool restarts = false) {
+        JobView job;
+        job.state = restarts ? "between generations" : "running";
+        node.sample.gpus = {{.bdf = "a", .busy_ratio = busy, .processes = processes}};
+        for (const Observation& one : observe(job, {node}, ViewTime{}))
+            if (one.metric->name == "gpu_idle_cause")
+                return one.subject + ": " + one.word;
+        return std::string("none is told");
+    };
+    CHECK(cause(0, 0) == "GPU a of node1: nobody");  // no rank is bound to it
+    CHECK(cause(0.5, 1) == "GPU a of node1: none");
+    node.sample.ranks = {{.rank = 0, .gpu = "a"}};
+    CHECK(cause(0, 1) == "GPU a of node1: start");
+    CHECK(cause(0, 0) == "GPU a of node1: start");
+    CHECK(cause(0, 1, true) == "GPU a of node1: recovery");
+    node.sample.ranks[0].step = 5;
+    CHECK(cause(0, 1) == "GPU a of node1: unexplained");
+    CHECK(cause(0, 0) == "GPU a of node1: nobody");
+    node.sample.ranks[0].input_ratio = 0.4;
+    CHECK(cause(0.02, 1) == "GPU a of node1: input");
+    node.sample.gpus[0].busy_ratio.reset();
+    for (const Observation& one : observe(JobView(), {node}, ViewTime{}))
+        CHECK(one.metric->name != "gpu_idle_cause");  // with MIG the driver tells no use
 }
 
 TEST_CASE("what nobody measures is named, and is no reason") {

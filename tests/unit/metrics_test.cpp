@@ -66,7 +66,8 @@ NodeReading full_reading() {
                      .joules = 5,
                      .nvlink_bytes = 6,
                      .ecc_errors = 0,
-                     .slowed_by = std::vector<std::string>{"thermal"}}};
+                     .slowed_by = std::vector<std::string>{"thermal"},
+                     .processes = 1}};
     reading.networks = {{"eth0", 1, 2, 3, 4}};
     reading.infiniband = {{.device = "mlx5_0",
                            .port = 1,
@@ -91,7 +92,8 @@ AgentFacts full_facts() {
                     .step = 1240,
                     .step_seconds = 0.25,
                     .loss = 2.5,
-                    .tokens_per_second = 1000}};
+                    .tokens_per_second = 1000,
+                    .input_ratio = 0.25}};
     facts.steps.add(3, 0.25, 1'764'411'123'000);
     facts.steps.add(3, 100, 1'764'411'123'000);
     facts.checkpoint_step = 1200;

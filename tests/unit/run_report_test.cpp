@@ -224,6 +224,38 @@ TEST_CASE("why a generation ended is told by whoever knows causes") {
     CHECK(record.failures[0].evidence == std::vector<std::string>{"SIGSEGV"});
 }
 
+TEST_CASE("GPUs of a plan and what samples say of them are on the page, escaped") {
+    RecordBuilder builder = trained("node1");
+    builder.plan("plan.json", R"({"format":1,"hostname":"node1","nodes":{"names":["n1"],"rank":0},)"
+                              R"("ranks":[{"rank":0,"gpu":{"bdf":"0000:17:00.0","model":"H100"}}],)"
+                              R"("unused_gpus":["0000:18:00.0"]})");
+    RunRecord record = builder.take();
+    REQUIRE(record.planned_gpus.size() == 1);
+    CHECK(record.planned_gpus[0].trace.node == "n1");  // the scheduler's name, as samples have it
+    CHECK(record.planned_gpus[0].hostname == "node1");
+    REQUIRE(record.planned_gpus[0].trace.gpus.size() == 2);
+    CHECK(record.planned_gpus[0].trace.gpus[1].ranks.empty());
+    CHECK(record.course.stalls.size() == 1);
+    for (int gpu = 0; gpu < 100; ++gpu) {
+        GpuTime time{.node = gpu < 50 ? kHostile : "n2", .bdf = std::to_string(gpu)};
+        time.time.of(GpuUse::used) = 50;
+        time.time.of(GpuUse::nobody) = 50;
+        time.course.resize(kGpuCourseParts);
+        for (GpuUseSeconds& part : time.course)
+            part.of(GpuUse::used) = 1;
+        record.gpu_time.gpus.push_back(time);
+    }
+    const std::string page = report_html({record}, "1.0");
+    CHECK(page.find("asked 100 GPUs") != std::string::npos);
+    CHECK(page.find("100 GPUs in 2 rows, of a node or more each") != std::string::npos);
+    CHECK(page.find("class=\"heat-20\"") != std::string::npos);
+    CHECK(page.find("stall of each checkpoint") != std::string::npos);
+    CHECK(page.find("<script") == std::string::npos);
+    CHECK(page.find("<img") == std::string::npos);
+    CHECK(report_text({record}, {}).find("gpus: asked 100 GPUs") != std::string::npos);
+    CHECK(json::parse(report_json({record}))["runs"][0]["gpu_time"]["asked"] == 100);
+}
+
 TEST_CASE("days of steps and thousands of ranks take bounded memory and one page") {
     RecordBuilder builder("/runs/1");
     builder.line(line(100, 0, job_of(4096)));

@@ -44,7 +44,8 @@ NodeSample full_sample() {
                     .celsius = 84,
                     .watts = 690.5,
                     .sm_hertz = 1.98e9,
-                    .slowed_by = {"thermal", "power"}}};
+                    .slowed_by = {"thermal", "power"},
+                    .processes = 2}};
     sample.networks = {{.device = "eth0", .received_bytes = 1000, .sent_bytes = 2000}};
     sample.infiniband = {{.device = "mlx5_0", .port = 1, .state = "ACTIVE", .link_bytes = 5e10}};
     sample.disks = {{.device = "nvme0n1", .read_bytes = 5e8, .busy_ratio = 0.5}};

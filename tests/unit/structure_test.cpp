@@ -86,6 +86,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/exposition", {"lib/base", "launcher/readings"}},
     {"launcher/report",
      {"lib/base", "launcher/causes", "launcher/exit_codes", "launcher/secrets", "launcher/ledger"}},
+    {"launcher/idle", {"lib/base", "launcher/ledger", "launcher/readings", "launcher/report"}},
     {"launcher/logs", {"lib/base", "launcher/spec", "launcher/report"}},
     {"launcher/control",
      {"lib/base", "lib/flight", "lib/session", "launcher/causes", "launcher/exit_codes",
@@ -204,7 +205,11 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"lib/base", "lib/comm", "lib/fsdp", "lib/checkpoint", "launcher/exit_codes", "launcher/spec",
       "launcher/report", "launcher/vault"}},
     {"launcher/run_report",
-     {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/ledger", "launcher/report"}},
+     {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/topology", "launcher/ledger",
+      "launcher/readings", "launcher/report", "launcher/idle"}},
+    {"launcher/accounting",
+     {"lib/base", "launcher/exit_codes", "launcher/allocation", "launcher/report", "launcher/idle",
+      "launcher/run_report"}},
     {"launcher/top", {"lib/base", "launcher/secrets", "launcher/readings", "launcher/report"}},
     {"launcher/alerts",
      {"lib/base", "lib/web", "launcher/exit_codes", "launcher/secrets", "launcher/spec",
@@ -239,6 +244,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/stopping",
       "launcher/restart_policy",
       "launcher/supervise",
+      "launcher/idle",
+      "launcher/run_report",
       "launcher/doctor"}},
     {"launcher/cli",
      {"lib/base",
@@ -252,6 +259,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/policy",
       "launcher/render",
       "launcher/at_rest",
+      "launcher/accounting",
       "launcher/alerts",
       "launcher/oidc",
       "launcher/topology",
@@ -734,7 +742,8 @@ TEST_CASE("every source on disk is built") {
 }
 
 TEST_CASE("every test on disk is listed") {
-    const std::set<std::string> kCalledByTests = {"lib.sh", "s3_server.sh", "sanitizer.sh"};
+    const std::set<std::string> kCalledByTests = {"lib.sh", "s3_server.sh", "sanitizer.sh",
+                                                  "slurmdbd.sh"};
     for (const char* folder :
          {"unit", "conformance", "integration", "e2e", "e2e/slurm", "gpu", "package"}) {
         const fs::path directory = kRoot / "tests" / folder;

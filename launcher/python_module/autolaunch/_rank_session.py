@@ -13,6 +13,7 @@ import time
 __all__ = [
     "checkpoint_requested",
     "connected",
+    "inputs",
     "phase",
     "report_cannot_resume",
     "report_checkpoint",
@@ -120,6 +121,7 @@ class _Session:
         self.checkpoints = 0
         self.said = set()
         self.phases = []
+        self.waited = None  # seconds for input, since the last report
         self.over = None  # why this generation is
 
     def begin(self):
@@ -359,8 +361,27 @@ def connected():
         return _session.socket is not None
 
 
-def report_step(step, loss=None, tokens=None, total_steps=None, seconds=None):
+def inputs(loader):
+    """`for batch in autolaunch.inputs(loader):` what it yields; the next report_step() says how
+    long the rank has waited for it."""
+    batches = iter(loader)
+    while True:
+        began = time.perf_counter()
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        finally:
+            with _session.lock:
+                _session.waited = (_session.waited or 0.0) + time.perf_counter() - began
+        yield batch
+
+
+def report_step(step, loss=None, tokens=None, total_steps=None, seconds=None, input_seconds=None):
     """A step is done. `tokens` counts the whole job's, `seconds` is what this step took.
+
+    `input_seconds`: for which this rank has waited for its input since the report before; without
+    it what inputs() has counted.
 
     Does not block. `loss` may be a tensor of one element: reading it waits for the device.
     """
@@ -373,6 +394,12 @@ def report_step(step, loss=None, tokens=None, total_steps=None, seconds=None):
         fields["tokens"] = _whole_number(tokens)
     if seconds is not None:
         fields["seconds"] = _number(seconds)
+    with _session.lock:
+        waited, _session.waited = _session.waited, None
+    if input_seconds is None:
+        input_seconds = waited
+    if input_seconds is not None:
+        fields["input_seconds"] = _number(input_seconds)
     _session.tell(fields)
 
 

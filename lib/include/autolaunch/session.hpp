@@ -47,6 +47,8 @@ struct StepReport {
     std::optional<double> loss = {};
     std::optional<std::int64_t> tokens = {};  ///< processed by the whole job in this step
     std::optional<double> seconds = {};       ///< wall time of this step
+    /// For which this rank has waited for its input, since the report before this one.
+    std::optional<double> input_seconds = {};
 };
 
 /// This process's place in a job, and its line to the launcher's agent on this node.

@@ -465,8 +465,8 @@ Store Session::new_store() { return impl_->new_store(); }
 std::shared_ptr<Store> Session::shared_store() { return impl_->shared_store(); }
 
 void Session::report_step(const StepReport& report) {
-    impl_->report(
-        session::Step{report.step, report.total_steps, report.loss, report.tokens, report.seconds});
+    impl_->report(session::Step{report.step, report.total_steps, report.loss, report.tokens,
+                                report.seconds, report.input_seconds});
 }
 
 void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& path,

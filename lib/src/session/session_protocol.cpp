@@ -60,6 +60,8 @@ json to_json(const Step& step) {
         line["tokens"] = *step.tokens;
     if (step.seconds)
         line["seconds"] = from_number(*step.seconds);
+    if (step.input_seconds)
+        line["input_seconds"] = from_number(*step.input_seconds);
     return line;
 }
 json to_json(const Checkpoint& checkpoint) {
@@ -278,7 +280,8 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
                             optional_field<std::int64_t>(fields, "total_steps", to_integer),
                             optional_field<double>(fields, "loss", to_number),
                             optional_field<std::int64_t>(fields, "tokens", to_integer),
-                            optional_field<double>(fields, "seconds", to_number)};
+                            optional_field<double>(fields, "seconds", to_number),
+                            optional_field<double>(fields, "input_seconds", to_number)};
             }
             if (type == "checkpoint") {
                 return Checkpoint{to_integer(fields.at("step")),

@@ -36,6 +36,7 @@ struct Step {
     std::optional<double> loss;  ///< may be NaN or infinite
     std::optional<std::int64_t> tokens;
     std::optional<double> seconds;
+    std::optional<double> input_seconds = {};  ///< waited for input since the report before
 };
 struct Checkpoint {
     std::int64_t step = 0;
