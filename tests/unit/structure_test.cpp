@@ -115,6 +115,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/kerberos", {"lib/base", "launcher/allocation", "launcher/spawn"}},
     {"launcher/oidc", {"lib/base", "lib/web", "lib/checkpoint"}},
     {"launcher/hand_over", {"lib/base", "launcher/control", "launcher/spawn"}},
+    {"launcher/stage_cache", {"lib/base", "launcher/exit_codes"}},
     {"launcher/remains", {"lib/base", "lib/session", "launcher/spawn"}},
     {"launcher/tasks", {"lib/base", "launcher/spawn"}},
     {"launcher/input",
