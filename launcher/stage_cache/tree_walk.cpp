@@ -45,8 +45,9 @@ std::string target_of(int folder, const char* name, const std::string& shown) {
 
 class Walk {
 public:
-    Walk(const SourceTree& source, std::vector<TreeEntry>& entries)
-        : source_(source), entries_(entries) {}
+    Walk(const SourceTree& source, std::vector<TreeEntry>& entries,
+         std::atomic<std::int64_t>* signs)
+        : source_(source), entries_(entries), signs_(signs) {}
 
     void look_into(int parent, const std::string& name, const std::string& below, int depth) {
         UniqueFd folder(::openat(parent, name.c_str(), kOpenFolder));
@@ -80,6 +81,8 @@ private:
         struct stat facts {};
         if (::fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0)
             cannot_read(shown(path), errno);
+        if (signs_ != nullptr)
+            ++*signs_;
         TreeEntry entry{.path = path};
         entry.mtime_ns = nanoseconds_of(facts.st_mtim);
         entry.ctime_ns = nanoseconds_of(facts.st_ctim);
@@ -107,6 +110,7 @@ private:
 
     const SourceTree& source_;
     std::vector<TreeEntry>& entries_;
+    std::atomic<std::int64_t>* signs_;
 };
 
 void look_at_file(SourceTree& source, const fs::path& asked, const fs::path& real) {
@@ -141,7 +145,7 @@ std::string SourceTree::path_of(const TreeEntry& entry) const {
     return folder_path + '/' + (only.empty() ? entry.path : only);
 }
 
-SourceTree walk_source(const fs::path& path) {
+SourceTree walk_source(const fs::path& path, std::atomic<std::int64_t>* signs) {
     SourceTree source;
     const fs::path asked = path.has_filename() ? path : path.parent_path();
     source.shown = asked;
@@ -157,7 +161,7 @@ SourceTree walk_source(const fs::path& path) {
     if (!source.folder)
         cannot_read(source.shown, errno);
     source.folder_path = real;
-    Walk(source, source.tree.entries).look_into(source.folder.get(), ".", "", 0);
+    Walk(source, source.tree.entries, signs).look_into(source.folder.get(), ".", "", 0);
     std::sort(source.tree.entries.begin(), source.tree.entries.end(),
               [](const TreeEntry& a, const TreeEntry& b) { return a.path < b.path; });
     return source;

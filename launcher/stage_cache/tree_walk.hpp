@@ -2,6 +2,8 @@
 #include "base/unique_fd.hpp"
 #include "stage_cache/tree.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -22,7 +24,9 @@ struct SourceTree {
 
 /// What is there. Links that lead to `path` itself are followed, those below it are not: one that
 /// leads out of it, a device, a socket and a pipe are errors. Throws ExitError: 66 for what is not
-/// there or cannot be read, 65 for what cannot be staged. Blocks: as the file system does.
-SourceTree walk_source(const std::filesystem::path& path);
+/// there or cannot be read, 65 for what cannot be staged. `signs` grows while the file system
+/// answers. Blocks: as that does.
+SourceTree walk_source(const std::filesystem::path& path,
+                       std::atomic<std::int64_t>* signs = nullptr);
 
 }  // namespace autolaunch::launcher

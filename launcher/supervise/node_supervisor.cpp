@@ -457,6 +457,8 @@ std::vector<pid_t> NodeSupervisor::known_children() const {
         pids.push_back(node_.packages->pid());
     if (node_.secrets != nullptr && node_.secrets->asking() > 0)
         pids.push_back(node_.secrets->asking());
+    if (node_.stage_in != nullptr && node_.stage_in->pid() > 0)
+        pids.push_back(node_.stage_in->pid());
     if (node_.sampler != nullptr && node_.sampler->pid() > 0)
         pids.push_back(node_.sampler->pid());
     if (node_.warm != nullptr)

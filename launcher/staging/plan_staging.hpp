@@ -1,0 +1,15 @@
+#pragma once
+#include "plan/launch_plan.hpp"
+
+#include <chrono>
+
+namespace autolaunch::launcher {
+
+/// Decides where data is staged: plan.staging. Looks at nothing.
+void plan_staging(LaunchPlan& plan);
+
+/// For `plan`: what there is of each source, and whether this node has it already. What cannot be
+/// seen in that time is said. Blocks: that long at most.
+void look_at_staging(LaunchPlan& plan, std::chrono::milliseconds patience);
+
+}  // namespace autolaunch::launcher
