@@ -64,7 +64,7 @@ bool Generation::can_start(const Inheritance& inherited, std::function<void()> t
     starting_rank_ = ranks_.front().plan().rank;
     if (node_.secrets != nullptr && !node_.secrets->is_settled(number_, then))
         return false;
-    if (node_.stage_in != nullptr && !node_.stage_in->is_settled(then))
+    if (node_.stage_in != nullptr && !node_.stage_in->is_settled(number_, then))
         return false;
     if (node_.packages != nullptr && !have_packages(then))
         return false;

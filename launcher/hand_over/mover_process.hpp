@@ -16,8 +16,8 @@ namespace autolaunch::launcher {
 /// The agent's side of a process beside it that touches files, and may hang with their file system:
 /// autolaunch-mover, or another one of autolaunch's. Lines of JSON both ways.
 ///
-/// Owner: HandOver, or who has work of that kind. Threads: the agent's one, the main one. Blocks: the constructor, until it runs;
-/// the destructor, some seconds at most.
+/// Owner: HandOver, or who has work of that kind. Threads: the agent's one, the main one. Blocks:
+/// the constructor, until it runs; the destructor, some seconds at most.
 class MoverProcess {
 public:
     struct Handlers {

@@ -559,6 +559,9 @@ Section storage_section() {
           "How long staging may take; and where nothing comes for a minute, it has failed.",
           {},
           1000},
+         {"keep", Form::duration, FIELD(storage.keep), "",
+          "How long what was staged is kept after its last use, as autolaunch gc goes by. Without "
+          "it: as that is told, 7 days."},
          {"stage_in", Form::stage_in, FIELD(storage.stage_in), "",
           "What is staged before ranks start: {from: /shared/tokens, as: tokens}, a folder or a "
           "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. `verify`: sha256: and 64 digits of "

@@ -21,6 +21,7 @@ struct StorageSpec {
     std::optional<std::int64_t> limit_bytes;     ///< of all that is kept there
     std::optional<std::int64_t> throttle_bytes;  ///< a second, from the source
     std::chrono::milliseconds timeout{24 * 3600 * 1000};
+    std::optional<std::chrono::milliseconds> keep;  ///< after its last use, from autolaunch gc
     std::vector<StageInSpec> stage_in;
 };
 

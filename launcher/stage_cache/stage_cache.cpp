@@ -6,6 +6,7 @@
 #include "base/hash.hpp"
 #include "base/network_file_system.hpp"
 #include "base/room_on_disk.hpp"
+#include "base/text.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/stage_part.hpp"
@@ -33,7 +34,8 @@ namespace {
 constexpr const char* kManifest = "manifest";
 constexpr const char* kMarks = "marks";
 constexpr const char* kLock = "lock";
-constexpr std::size_t kDigits = 32, kMostText = std::size_t{1} << 32, kHead = 128;
+constexpr std::size_t kDigits = 32, kMostText = std::size_t{1} << 32, kHead = 128,
+                      kMostSource = std::size_t{1} << 16;
 constexpr auto kLook = std::chrono::seconds(2);
 constexpr int kMostSame = 100;  // of one address, where others are damaged and held
 
@@ -109,8 +111,10 @@ StageCache::StageCache(const fs::path& scratch, std::int64_t most_bytes)
       parts_(folder_.private_folder("parts")),
       sources_(folder_.private_folder("sources")),
       gone_(folder_.private_folder("gone")),
+      copies_(folder_.private_folder("copies")),
       most_bytes_(most_bytes > 0 ? most_bytes : half_of_disk(folder_.fd())) {
     remove_gone();
+    remove_abandoned_copies();
 }
 
 // Held for moments only: whoever removes or reads much does it without.
@@ -131,12 +135,19 @@ UniqueFd StageCache::lock_all() {
     return lock;
 }
 
-std::optional<std::string> StageCache::name_of(const std::string& key) const {
-    const auto text = sources_.read(key, 2 * kDigits);
+std::optional<StageCache::Source> StageCache::source_of(const std::string& key) const {
+    const auto text = sources_.read(key, kMostSource);
     if (!text || text->empty() || text->back() != '\n')
         return std::nullopt;
-    std::string name = text->substr(0, text->size() - 1);
-    return is_name(name) ? std::optional(std::move(name)) : std::nullopt;
+    const auto lines = split(*text, '\n');
+    long long keep = 0;
+    if (lines.size() != 4 || !is_name(lines[0]) || !parse_integer(lines[1], keep) || keep < 0)
+        return std::nullopt;
+    try {
+        return Source{lines[0], {.from = unescaped_word(lines[2]), .keep_s = keep}};
+    } catch (const Error&) {
+        return std::nullopt;
+    }
 }
 
 HeldTree StageCache::as_held(UniqueFd lock, const std::string& name) const {
@@ -194,13 +205,14 @@ std::string StageCache::why_damaged(const HeldTree& held) const {
 }
 
 std::optional<HeldTree> StageCache::find(const std::string& key, std::string& note) {
-    const auto name = name_of(key);
-    if (!name)
+    const auto source = source_of(key);
+    if (!source)
         return std::nullopt;
+    const std::string& name = source->name;
     std::optional<HeldTree> held;
     std::string why;
     try {
-        held = hold(*name);
+        held = hold(name);
         if (!held)
             return std::nullopt;
         why = why_unusable(*held);
@@ -213,11 +225,11 @@ std::optional<HeldTree> StageCache::find(const std::string& key, std::string& no
         ::futimens(held->lock.get(), now);  // the order in which room is made
         return held;
     }
-    note = (data_.path() / *name).string() + " is not as it was staged: " + why +
-           "; it is staged anew";
+    note =
+        (data_.path() / name).string() + " is not as it was staged: " + why + "; it is staged anew";
     held.reset();
     sources_.remove(key);
-    remove(*name);
+    remove(name);
     return std::nullopt;
 }
 
@@ -249,17 +261,33 @@ void StageCache::remove_gone() {
         remove_beneath(gone_.fd(), left.filename());
 }
 
+LockedFolder StageCache::make_folder_for_copies() const {
+    return LockedFolder::make_unique((copies_.path() / "of-").string());
+}
+
+void StageCache::remove_abandoned_copies() {
+    std::error_code unreadable;
+    for (const fs::path& left : list_folder(copies_.path(), unreadable)) {
+        const UniqueFd folder(::openat(copies_.fd(), left.filename().c_str(), kOpenFolder));
+        if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0)
+            remove_beneath(copies_.fd(), left.filename());
+    }
+}
+
 void StageCache::forget_sources() {
     std::error_code unreadable;
     for (const fs::path& source : list_folder(sources_.path(), unreadable)) {
-        const auto name = name_of(source.filename());
-        if (!name || ::faccessat(data_.fd(), name->c_str(), F_OK, 0) != 0)
+        const auto its = source_of(source.filename());
+        if (!its || ::faccessat(data_.fd(), its->name.c_str(), F_OK, 0) != 0)
             sources_.remove(source.filename());
     }
 }
 
-void StageCache::remember(const std::string& key, const HeldTree& held) {
-    sources_.replace(key, held.name + '\n', 0600);
+void StageCache::remember(const std::string& key, const HeldTree& held, const Wish& wish) {
+    const std::string text =
+        fmt::format("{}\n{}\n{}\n", held.name, wish.keep_s, escaped_word(wish.from));
+    if (sources_.read(key, kMostSource) != text)
+        sources_.replace(key, text, 0600);
 }
 
 StageCache::Found StageCache::look_at_entry(const std::string& name) const {
@@ -293,6 +321,14 @@ std::vector<StageCache::Found> StageCache::list_kind(bool parts) const {
 std::vector<StageCache::Found> StageCache::list() {
     const UniqueFd all = lock_all();
     std::vector<Found> found = list_kind(false);
+    std::error_code unreadable;
+    for (const fs::path& path : list_folder(sources_.path(), unreadable))
+        if (const auto source = source_of(path.filename()))
+            for (Found& one : found)
+                if (one.name == source->name) {
+                    one.keep_s = std::max(one.keep_s, source->wish.keep_s);
+                    one.of.push_back(source->wish.from);
+                }
     for (Found& part : list_kind(true))
         found.push_back(std::move(part));
     return found;

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/locked_folder.hpp"
 #include "base/owned_folder.hpp"
 #include "base/unique_fd.hpp"
 #include "stage_cache/tree.hpp"
@@ -55,6 +56,13 @@ public:
         bool is_held = false;
         bool is_part = false;  ///< not whole: nobody writes it, or somebody does (is_held)
         std::string why_unreadable = {};
+        std::int64_t keep_s = 0;           ///< the longest that a job wanted; 0: none has said
+        std::vector<std::string> of = {};  ///< sources that it is a version of
+    };
+    /// What a job says of what it has staged.
+    struct Wish {
+        std::string from;         ///< as errors name it
+        std::int64_t keep_s = 0;  ///< after its last use
     };
 
     /// `scratch` is made where it is missing; `most_bytes` of all trees together, 0: half of the
@@ -80,6 +88,11 @@ public:
     /// Removes what nobody holds, what was not used for longest first, until `bytes` more fit.
     /// Throws ExitError 73 where they cannot.
     void make_room(std::int64_t bytes, const StagePart& for_part);
+    void make_room(std::int64_t bytes) { make_room(bytes, StagePart{}); }
+    /// A folder on the same file system for copies that come otherwise, this process's as long as
+    /// the returned one lives; what killed processes have left of such is removed with the cache's
+    /// next use.
+    LockedFolder make_folder_for_copies() const;
     /// It is whole, with all digests: synced, renamed, held. Where the same content is here
     /// already, that one is.
     HeldTree publish(StagePart& part, const Tree& tree);
@@ -88,7 +101,7 @@ public:
     /// On the disk, since an attempt that was ended.
     std::int64_t bytes_in(const StagePart& part) const;
     /// That this version of a source has that content.
-    void remember(const std::string& key, const HeldTree& held);
+    void remember(const std::string& key, const HeldTree& held, const Wish& wish);
 
     std::vector<Found> list();
     /// False: somebody holds it.
@@ -96,10 +109,15 @@ public:
 
 private:
     UniqueFd lock_all();
-    std::optional<std::string> name_of(const std::string& key) const;
+    struct Source {
+        std::string name;
+        Wish wish;
+    };
+    std::optional<Source> source_of(const std::string& key) const;
     std::string why_unusable(const HeldTree& held) const;
     bool move_away(const OwnedFolder& from, const std::string& name);
     void remove_gone();
+    void remove_abandoned_copies();
     void forget_sources();
     Found look_at_entry(const std::string& name) const;
     Found look_at_part(const std::string& name) const;
@@ -107,7 +125,7 @@ private:
     std::string free_name(const std::string& address) const;
     HeldTree as_held(UniqueFd lock, const std::string& name) const;
 
-    OwnedFolder folder_, data_, parts_, sources_, gone_;
+    OwnedFolder folder_, data_, parts_, sources_, gone_, copies_;
     std::int64_t most_bytes_;
 };
 

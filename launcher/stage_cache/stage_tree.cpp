@@ -3,6 +3,7 @@
 #include "base/room_on_disk.hpp"
 #include "exit_codes/exit_error.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -30,7 +31,8 @@ std::int64_t bytes_to_come(const StageCache& cache, const SourceTree& source,
 
 HeldTree fill(StageCache& cache, StagePart& part, SourceTree& source, const StagingRequest& request,
               CopyProgress& progress) {
-    cache.make_room(bytes_to_come(cache, source, part), part);
+    cache.make_room(
+        std::max<std::int64_t>(bytes_to_come(cache, source, part) - request.bytes_here, 0), part);
     copy_tree(source, part.folder(), (part.path() / "tree").string(), request.copy, progress);
     if (request.check_source)
         request.check_source();
@@ -50,6 +52,7 @@ StagedTree stage_tree(StageCache& cache, SourceTree& source, const StagingReques
         if (auto held = cache.find(request.key, note)) {
             staged.held = std::move(*held);
             staged.was_here = true;
+            cache.remember(request.key, staged.held, request.wish);
             return staged;
         }
         if (!note.empty())
@@ -65,7 +68,7 @@ StagedTree stage_tree(StageCache& cache, SourceTree& source, const StagingReques
     }
     try {
         staged.held = fill(cache, *part, source, request, progress);
-        cache.remember(request.key, staged.held);
+        cache.remember(request.key, staged.held, request.wish);
     } catch (const ExitError&) {
         cache.drop(std::move(*part));
         throw;

@@ -11,7 +11,9 @@ namespace autolaunch::launcher {
 
 struct StagingRequest {
     std::string key;  ///< of the source as it was walked
+    StageCache::Wish wish = {};
     CopyOptions copy;
+    std::int64_t bytes_here = 0;  ///< on this disk already, to be linked
     /// Of what was copied, before it counts: throws where it is not what it should be.
     std::function<void(int folder, const Tree& tree)> verify = {};
     /// Throws where the source is not as it was any more.

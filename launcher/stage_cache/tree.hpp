@@ -50,8 +50,12 @@ ManifestHead parse_manifest_head(std::string_view text);
 /// 32 hexadecimal digits.
 std::string address_of(std::string_view manifest);
 
-/// Which version of a source this is, as far as sizes and times of change tell: 32 hexadecimal
-/// digits over `from` and all its entries.
+/// A source as somebody has seen it: `from` and all its entries with their times, without digests.
+std::string listing_text(std::string_view from, const Tree& tree);
+/// The tree of one. Throws Error{corrupt}.
+Tree parse_listing_text(std::string_view text);
+/// Which version of a source this is, as far as sizes and times of change tell: the digest of its
+/// listing, 32 hexadecimal digits.
 std::string source_key(std::string_view from, const Tree& tree);
 
 /// How a copy looked when it was published: of its root and of each entry, in the manifest's order.
@@ -63,6 +67,11 @@ struct Mark {
 std::string marks_text(const std::vector<Mark>& marks);
 /// Throws Error{corrupt}.
 std::vector<Mark> parse_marks_text(std::string_view text);
+
+/// Blanks, line ends and '%' as %XX: one word of one line, whatever bytes a path has.
+std::string escaped_word(std::string_view text);
+/// Throws Error{corrupt}.
+std::string unescaped_word(std::string_view word);
 
 /// Whether a link of this path, by its words alone, leads to a place within the tree: upwards first
 /// and no higher than the root, then down.

@@ -152,7 +152,7 @@ private:
                 if (entry.kind != TreeEntry::Kind::file)
                     continue;
                 if (!link(entry) && !resume(entry))
-                    copy(entry, buffer);
+                    entry.bytes == 0 ? make_empty(entry) : copy(entry, buffer);
                 ++progress_.files;
             }
         } catch (...) {
@@ -197,15 +197,27 @@ private:
         return true;
     }
 
+    // Nothing of the source is needed for it.
+    void make_empty(TreeEntry& entry) {
+        const UniqueFd to = make(entry);
+        dress(to.get(), entry);
+        entry.digest = ChunkedDigest().value();
+    }
+
+    UniqueFd make(const TreeEntry& entry) const {
+        if (::unlinkat(into_, entry.path.c_str(), 0) != 0 && errno != ENOENT)
+            throw SystemError(errno, "remove " + shown(entry));
+        UniqueFd to = open_beneath(into_, entry.path, O_WRONLY | O_CREAT | O_EXCL, kWritable);
+        if (!to)
+            throw SystemError(errno, "create " + shown(entry));
+        return to;
+    }
+
     void copy(TreeEntry& entry, std::vector<char>& buffer) {
         const std::string from_shown = source_.path_of(entry);
         const UniqueFd from = source_.open(entry);
         check_unchanged(from.get(), entry, from_shown);
-        if (::unlinkat(into_, entry.path.c_str(), 0) != 0 && errno != ENOENT)
-            throw SystemError(errno, "remove " + shown(entry));
-        const UniqueFd to = open_beneath(into_, entry.path, O_WRONLY | O_CREAT | O_EXCL, kWritable);
-        if (!to)
-            throw SystemError(errno, "create " + shown(entry));
+        const UniqueFd to = make(entry);
         reserve(to.get(), entry);
         ChunkedDigest digest;
         std::int64_t done = 0, asked_for = 0;

@@ -15,6 +15,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::string_view kFirstWords = "autolaunch tree 1 ";
+constexpr std::string_view kFirstOfListing = "autolaunch source 1 ";
 constexpr std::string_view kFirstMark = "autolaunch marks 1\n";
 constexpr int kOctal = 8;
 
@@ -22,42 +23,10 @@ constexpr int kOctal = 8;
     throw Error(ErrorCode::corrupt, "it is no manifest of a staged tree: " + why);
 }
 
-// Blanks, line ends and '%' itself as %XX: a path may hold any byte but NUL.
-std::string escaped(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte <= 0x20 || byte == 0x7F || c == '%')
-            out += fmt::format("%{:02X}", byte);
-        else
-            out += c;
-    }
-    return out;
-}
-
 int digit_of(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-std::string unescaped(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        if (text[at] != '%') {
-            out += text[at];
-            continue;
-        }
-        const int high = at + 2 < text.size() ? digit_of(text[at + 1]) : -1;
-        const int low = at + 2 < text.size() ? digit_of(text[at + 2]) : -1;
-        if (high < 0 || low < 0)
-            refuse_text("a '%' without two digits");
-        out += static_cast<char>(high * 16 + low);
-        at += 2;
-    }
-    return out;
 }
 
 template <class Number>
@@ -93,6 +62,13 @@ std::string_view next_line(std::string_view& text) {
     return line;
 }
 
+void check_within(const TreeEntry& entry) {
+    if (!is_path_within(entry.path))
+        refuse_text("a path that leads out of it");
+    if (entry.kind == TreeEntry::Kind::link && !leads_within(entry.path, entry.target))
+        refuse_text("a link that leads out of it");
+}
+
 TreeEntry entry_in(std::string_view line) {
     TreeEntry entry;
     const std::string_view kind = next_word(line);
@@ -107,15 +83,31 @@ TreeEntry entry_in(std::string_view line) {
         entry.digest = *digest;
     } else if (kind == "l") {
         entry.kind = TreeEntry::Kind::link;
-        entry.target = unescaped(next_word(line));
+        entry.target = unescaped_word(next_word(line));
     } else {
         refuse_text("an entry of no kind");
     }
-    entry.path = unescaped(line);
-    if (!is_path_within(entry.path))
-        refuse_text("a path that leads out of it");
-    if (entry.kind == TreeEntry::Kind::link && !leads_within(entry.path, entry.target))
-        refuse_text("a link that leads out of it");
+    entry.path = unescaped_word(line);
+    check_within(entry);
+    return entry;
+}
+
+TreeEntry listed_entry_in(std::string_view line) {
+    TreeEntry entry;
+    const std::string_view kind = next_word(line);
+    if (kind != "d" && kind != "f" && kind != "l")
+        refuse_text("an entry of no kind");
+    entry.kind = static_cast<TreeEntry::Kind>(kind.front());
+    entry.mode = number_in<unsigned>(next_word(line), kOctal);
+    entry.bytes = bytes_in(next_word(line));
+    entry.mtime_ns = number_in<std::int64_t>(next_word(line));
+    entry.ctime_ns = number_in<std::int64_t>(next_word(line));
+    entry.target = unescaped_word(next_word(line));
+    entry.path = unescaped_word(line);
+    if (entry.kind == TreeEntry::Kind::file ? entry.mode != kept_mode(entry.mode)
+                                            : entry.mode != 0 || entry.bytes != 0)
+        refuse_text("an entry with another's mode or size");
+    check_within(entry);
     return entry;
 }
 
@@ -135,7 +127,44 @@ void check_order(const Tree& tree) {
     }
 }
 
+void check_one_file(const Tree& tree) {
+    if (tree.entries.size() != 1 || tree.entries[0].kind != TreeEntry::Kind::file ||
+        tree.entries[0].path.find('/') != std::string::npos)
+        refuse_text("it is of one file, and has others");
+}
+
 }  // namespace
+
+std::string escaped_word(std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte <= 0x20 || byte == 0x7F || c == '%')
+            out += fmt::format("%{:02X}", byte);
+        else
+            out += c;
+    }
+    return out;
+}
+
+std::string unescaped_word(std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        if (text[at] != '%') {
+            out += text[at];
+            continue;
+        }
+        const int high = at + 2 < text.size() ? digit_of(text[at + 1]) : -1;
+        const int low = at + 2 < text.size() ? digit_of(text[at + 2]) : -1;
+        if (high < 0 || low < 0)
+            refuse_text("a '%' without two digits");
+        out += static_cast<char>(high * 16 + low);
+        at += 2;
+    }
+    return out;
+}
 
 std::int64_t Tree::bytes() const {
     std::int64_t sum = 0;
@@ -186,8 +215,8 @@ std::string manifest_text(const Tree& tree) {
             fmt::format_to(std::back_inserter(text), " {:o} {} {}", kept_mode(entry.mode),
                            entry.bytes, hex128(entry.digest));
         if (entry.kind == TreeEntry::Kind::link)
-            text += ' ' + escaped(entry.target);
-        text += ' ' + escaped(entry.path) + '\n';
+            text += ' ' + escaped_word(entry.target);
+        text += ' ' + escaped_word(entry.path) + '\n';
     }
     return text;
 }
@@ -217,10 +246,8 @@ Tree parse_manifest_text(std::string_view text) {
     check_order(tree);
     if (tree.file_count() != head.files || tree.bytes() != head.bytes)
         refuse_text("its first line counts others");
-    if (tree.is_file &&
-        (tree.entries.size() != 1 || tree.entries[0].kind != TreeEntry::Kind::file ||
-         tree.entries[0].path.find('/') != std::string::npos))
-        refuse_text("it is of one file, and has others");
+    if (tree.is_file)
+        check_one_file(tree);
     return tree;
 }
 
@@ -228,13 +255,36 @@ std::string address_of(std::string_view manifest) {
     return hex128(hash128(manifest.data(), manifest.size()));
 }
 
-std::string source_key(std::string_view from, const Tree& tree) {
-    std::string text = fmt::format("{}\n{}\n", from, tree.is_file ? "file" : "folder");
+std::string listing_text(std::string_view from, const Tree& tree) {
+    std::string text = fmt::format("{}{}\n{}\n", kFirstOfListing, tree.is_file ? "file" : "folder",
+                                   escaped_word(from));
     for (const TreeEntry& entry : tree.entries)
         fmt::format_to(std::back_inserter(text), "{} {:o} {} {} {} {} {}\n",
-                       static_cast<char>(entry.kind), kept_mode(entry.mode), entry.bytes,
-                       entry.mtime_ns, entry.ctime_ns, escaped(entry.target), escaped(entry.path));
-    return hex128(hash128(text.data(), text.size()));
+                       static_cast<char>(entry.kind), entry.mode, entry.bytes, entry.mtime_ns,
+                       entry.ctime_ns, escaped_word(entry.target), escaped_word(entry.path));
+    return text;
+}
+
+Tree parse_listing_text(std::string_view text) {
+    Tree tree;
+    if (!text.starts_with(kFirstOfListing))
+        refuse_text("it is no listing");
+    text.remove_prefix(kFirstOfListing.size());
+    const std::string_view kind = next_line(text);
+    if (kind != "file" && kind != "folder")
+        refuse_text("it is of no kind");
+    tree.is_file = kind == "file";
+    next_line(text);
+    while (!text.empty())
+        tree.entries.push_back(listed_entry_in(next_line(text)));
+    check_order(tree);
+    if (tree.is_file)
+        check_one_file(tree);
+    return tree;
+}
+
+std::string source_key(std::string_view from, const Tree& tree) {
+    return address_of(listing_text(from, tree));
 }
 
 std::string marks_text(const std::vector<Mark>& marks) {

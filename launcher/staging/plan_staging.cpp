@@ -22,8 +22,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kDefaultScratch = "/var/tmp";
-
 /// The administrator's word, where there is one.
 const SiteKey* site_scratch(const LaunchPlan& plan) {
     if (!plan.spec.site)

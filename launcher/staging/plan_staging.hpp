@@ -5,6 +5,9 @@
 
 namespace autolaunch::launcher {
 
+/// Where data is staged where nobody says it.
+inline constexpr char kDefaultScratch[] = "/var/tmp";
+
 /// Decides where data is staged: plan.staging. Looks at nothing.
 void plan_staging(LaunchPlan& plan);
 

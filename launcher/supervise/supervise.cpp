@@ -49,7 +49,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     HandOver packages(io, *job.joined.member, job.joined.summary.local_address);
     JobSecrets secrets(io, job.plan, *job.joined.member, job.coordinator.socket_directory(),
                        inherited.environment);
-    StageIn stage_in(io, job.plan);
+    StageIn stage_in(io, job.plan, *job.joined.member, job.joined.summary.local_address);
     const bool keeps_warm = job.plan.spec.restart.warm_processes && may_start_anew(job.plan.spec);
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
     const auto node_rank = static_cast<std::size_t>(job.plan.node_rank);

@@ -113,6 +113,26 @@ TEST_CASE("a version of a source is told by all that the file system says, but n
     CHECK(key(same) == first);
 }
 
+TEST_CASE("a listing is read back, and nothing else is one") {
+    Tree seen = sample();
+    seen.entries[1].mtime_ns = -5;
+    seen.entries[1].ctime_ns = 7;
+    for (TreeEntry& entry : seen.entries)
+        entry.digest = {};
+    const std::string text = listing_text("/a b\nverified by x", seen);
+    CHECK(text.starts_with(
+        "autolaunch source 1 folder\n/a%20b%0Averified%20by%20x\nd 0 0 0 0  a%20folder\n"
+        "f 555 7 -5 7  a%20folder/new%0Aline%25\n"));
+    const Tree read = parse_listing_text(text);
+    CHECK(listing_text("/a b\nverified by x", read) == text);
+    CHECK(source_key("/a b\nverified by x", read) == address_of(text));
+    for (std::size_t bytes = 0; bytes < text.find("\nd 0"); ++bytes)
+        CHECK_THROWS_AS(parse_listing_text(text.substr(0, bytes)), Error);
+    CHECK_THROWS_AS(parse_listing_text(replaced(text, "d 0 0", "d 0 1")), Error);
+    CHECK_THROWS_AS(parse_listing_text(replaced(text, "f 555", "f 755")), Error);
+    CHECK_THROWS_AS(parse_listing_text(replaced(text, " a%20folder\n", " ../a\n")), Error);
+}
+
 TEST_CASE("marks are read back") {
     const std::vector<Mark> marks = {{1, 2}, {UINT64_MAX, -5}};
     CHECK(parse_marks_text(marks_text(marks)) == marks);
