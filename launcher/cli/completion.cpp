@@ -11,7 +11,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, Command>, 19> kSubcommands = {{
+constexpr std::array<std::pair<const char*, Command>, 20> kSubcommands = {{
     {"run", Command::run},
     {"plan", Command::plan},
     {"submit", Command::submit},
@@ -31,6 +31,7 @@ constexpr std::array<std::pair<const char*, Command>, 19> kSubcommands = {{
     {"render", Command::render},
     {"audit", Command::audit},
     {"login", Command::login},
+    {"gc", Command::gc},
 }};
 
 std::string option_words(Command command) {

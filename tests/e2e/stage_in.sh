@@ -116,4 +116,35 @@ timeout 60 "$AUTOLAUNCH" run -c slow.yaml --log-dir next storage.throttle=1GB --
 read_bytes=$(sed -n 's/.*"name":"tokens".*"read_bytes":\([0-9]*\).*/\1/p' next/events.jsonl)
 [ "$read_bytes" -lt 4000000 ] || fail "the job after a kill has read all anew: $read_bytes"
 expect "parts in the end" "" "$(ls -A "$scratch/autolaunch-$(id -u)/stage/parts")"
+
+# gc: what was not used for long goes, and nothing that a job uses, that wants to be kept longer, or without --apply.
+gc() { timeout 60 "$AUTOLAUNCH" gc --scratch "$scratch" "$@" >gc.log 2>&1 || fail "gc $*: $(cat gc.log)"; }
+trees() { ls "$scratch/autolaunch-$(id -u)/stage/data" | wc -l; }
+before=$(trees)
+gc
+contains "a young cache" gc.log "would remove 0 of $before, 0 B"
+find "$scratch/autolaunch-$(id -u)/stage/data" -mindepth 1 -maxdepth 1 -exec touch -d '40 days ago' {} +
+timeout 60 "$AUTOLAUNCH" run -c slow.yaml --log-dir holds storage.keep=60d -- /bin/sh -c 'touch holds.now; until [ -e gc.over ]; do sleep 0.05; done' >holds.log 2>&1 &
+holder=$!
+eventually "a job that uses two" test -e holds.now
+gc --older-than 30d
+contains "what would go" gc.log "would remove $((before - 2)) of $before"
+contains "what is used" gc.log "(a job uses it)"
+expect "trees after a look" "$before" "$(trees)"
+gc --apply --older-than 30d
+contains "what has gone" gc.log "removed $((before - 2)) of $before"
+expect "trees after --apply" 2 "$(trees)"
+touch gc.over
+wait $holder || fail "the job beside gc"
+find "$scratch/autolaunch-$(id -u)/stage/data" -mindepth 1 -maxdepth 1 -exec touch -d '50 days ago' {} +
+gc --json
+python3 -c '
+import json
+d = json.load(open("gc.log"))
+assert [tree["what"] for tree in d["trees"]] == ["stays", "stays"] and not d["applied"], d
+assert all("by storage.keep of its jobs" in tree["why"] and tree["of"] for tree in d["trees"]), d' || fail "storage.keep"
+says 64 "gc takes options alone" "$AUTOLAUNCH" gc here
+says 64 "x is no duration" "$AUTOLAUNCH" gc --older-than x
+gc --scratch "$work/nothing"
+contains "a folder that is not there" gc.log "would remove 0 of 0"
 count_failures

@@ -1,6 +1,7 @@
-// What the parts of staging say to each other, and lists of digests.
+// What the parts of staging say to each other, lists of digests, and what gc removes.
 #include "staging/check_digests.hpp"
 #include "staging/node_words.hpp"
+#include "staging/retention.hpp"
 #include "staging/stager_words.hpp"
 
 #include <autolaunch/error.hpp>
@@ -11,6 +12,19 @@
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
+
+namespace {
+
+constexpr std::int64_t kDay = 24 * 3600, kNow = 1000 * kDay;
+constexpr std::chrono::seconds kWeek{7 * kDay};
+
+StageCache::Found used_before(std::int64_t days) {
+    StageCache::Found found{.name = "x"};
+    found.used_s = kNow - days * kDay;
+    return found;
+}
+
+}  // namespace
 
 TEST_CASE("words between an agent and its stager are read as they were said") {
     const StagerOrder order{.role = StagerRole::node,
@@ -68,4 +82,30 @@ TEST_CASE("a list of digests is what sha256sum writes") {
         CAPTURE(text);
         CHECK_THROWS_AS(parse_digest_list(text), Error);
     }
+}
+
+TEST_CASE("what gc removes was not used for long, is held by nobody, and can be read") {
+    const auto goes = [](const StageCache::Found& found) {
+        return judge_retention(found, kNow, kWeek).goes;
+    };
+    CHECK(goes(used_before(8)));
+    CHECK_FALSE(goes(used_before(7)));
+    CHECK_FALSE(goes(used_before(-1)));
+    auto found = used_before(800);
+    found.is_held = true;
+    CHECK_FALSE(goes(found));
+    found = used_before(800);
+    found.why_unreadable = "it has no manifest";
+    CHECK_FALSE(goes(found));
+    found = used_before(20);
+    found.keep_s = 30 * kDay;
+    CHECK_FALSE(goes(found));
+    found = used_before(2);
+    found.keep_s = kDay;
+    CHECK(goes(found));
+    found = used_before(2);
+    found.is_part = true;
+    CHECK(goes(found));
+    found.is_held = true;
+    CHECK_FALSE(goes(found));
 }

@@ -274,6 +274,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/manifests",
       "launcher/sampler",
       "launcher/sweep",
+      "launcher/staging",
       "launcher/stopping"}},
 };
 
