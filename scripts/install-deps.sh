@@ -17,7 +17,7 @@ build_packages=(
 )
 test_packages=(
     ccache doctest-dev mpich libmpich-dev libtorch-dev python3-torch python3-jsonschema procps util-linux
-    slurmctld slurmd slurm-client libslurm-dev munge iproute2 faketime
+    slurmctld slurmd slurm-client libslurm-dev munge iproute2 faketime bubblewrap
     age radosgw ceph-mon ceph-osd
     python3-mpi4py hpcc lammps netpipe-openmpi netpipe-mpich2
 )

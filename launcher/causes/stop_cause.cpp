@@ -85,6 +85,15 @@ EndRecord judge_lost_node(const std::string& node, const std::string& why, bool 
     return record;
 }
 
+EndRecord judge_ranks_given_up(const std::string& node, const std::string& why) {
+    EndRecord record = record_of(Cause::network, Certainty::likely,
+                                 node + " was cut off from the head for too long", why);
+    record.node = node;
+    record.exit_code = exit_code::kNoHost;
+    record.outcome = "failed: " + record.what;
+    return record;
+}
+
 EndRecord judge_agent_killed(const std::string& node) {
     const std::string where = node.empty() ? "" : " on " + node;
     EndRecord record = record_of(

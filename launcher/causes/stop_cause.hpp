@@ -32,6 +32,9 @@ EndRecord judge_early_stop(const std::string& why);
 
 EndRecord judge_lost_node(const std::string& node, const std::string& why, bool has_checkpoint);
 
+/// The node is there, and has killed its ranks: it had not heard of the head for too long.
+EndRecord judge_ranks_given_up(const std::string& node, const std::string& why);
+
 /// Who waits for the agent was killed, on that node of several; empty: there is one alone.
 EndRecord judge_agent_killed(const std::string& node);
 

@@ -3,36 +3,11 @@
 #include "base/text.hpp"
 #include "cli/option_parser.hpp"
 
-#include <array>
-#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
 
 namespace {
-
-constexpr std::array<std::pair<const char*, Command>, 20> kSubcommands = {{
-    {"run", Command::run},
-    {"plan", Command::plan},
-    {"submit", Command::submit},
-    {"sweep", Command::sweep},
-    {"validate", Command::validate},
-    {"schema", Command::schema},
-    {"topo", Command::topo},
-    {"lint", Command::lint},
-    {"doctor", Command::doctor},
-    {"ckpt", Command::ckpt},
-    {"report", Command::report},
-    {"clean", Command::clean},
-    {"drain", Command::drain},
-    {"attach", Command::attach},
-    {"top", Command::top},
-    {"policy", Command::policy},
-    {"render", Command::render},
-    {"audit", Command::audit},
-    {"login", Command::login},
-    {"gc", Command::gc},
-}};
 
 std::string option_words(Command command) {
     std::vector<std::string> words;
@@ -45,7 +20,7 @@ std::string option_words(Command command) {
 
 std::string command_words() {
     std::vector<std::string> words;
-    for (const auto& [word, command] : kSubcommands)
+    for (const auto& [word, command] : subcommands())
         words.emplace_back(word);
     return join(words, " ");
 }
@@ -64,10 +39,9 @@ std::string bash_script() {
         "_autolaunch() {\n"
         "    local word=${COMP_WORDS[COMP_CWORD]} options\n"
         "    case ${COMP_WORDS[1]} in\n";
-    for (const auto& [word, command] : kSubcommands)
+    for (const auto& [word, command] : subcommands())
         if (command != Command::run)
-            text +=
-                std::string("        ") + word + ") options='" + option_words(command) + "' ;;\n";
+            text += "        " + word + ") options='" + option_words(command) + "' ;;\n";
     text += "        *) options='" + option_words(Command::run) + "' ;;\n    esac\n" +
             "    if [[ $word == -* ]]; then\n"
             "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"

@@ -18,16 +18,8 @@ namespace autolaunch::launcher {
 namespace {
 
 std::optional<Command> subcommand_from(const std::string& word) {
-    static const std::map<std::string, Command> kCommands = {
-        {"run", Command::run},       {"plan", Command::plan},   {"validate", Command::validate},
-        {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
-        {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
-        {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
-        {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
-        {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top},
-        {"render", Command::render}, {"gc", Command::gc}};
-    const auto found = kCommands.find(word);
-    return found == kCommands.end() ? std::nullopt : std::optional(found->second);
+    const auto found = subcommands().find(word);
+    return found == subcommands().end() ? std::nullopt : std::optional(found->second);
 }
 
 /// Of one program among several: how many ranks it has, and how it is run.
@@ -562,6 +554,18 @@ CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
 }
 
 }  // namespace
+
+const std::map<std::string, Command>& subcommands() {
+    static const std::map<std::string, Command> kCommands = {
+        {"run", Command::run},       {"plan", Command::plan},   {"validate", Command::validate},
+        {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
+        {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
+        {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
+        {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
+        {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top},
+        {"render", Command::render}, {"gc", Command::gc}};
+    return kCommands;
+}
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const std::map<std::string, std::string>& environment) {

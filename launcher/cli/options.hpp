@@ -113,6 +113,9 @@ struct CommandLine {
     bool replay = false;      ///< top --replay
 };
 
+/// By their words, `run` among them.
+const std::map<std::string, Command>& subcommands();
+
 /// `arguments` without the program's own name. Pure; throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const std::map<std::string, std::string>& environment);

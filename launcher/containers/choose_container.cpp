@@ -1,5 +1,6 @@
 #include "containers/choose_container.hpp"
 
+#include "base/dotted_version.hpp"
 #include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "spec/container_words.hpp"
@@ -44,6 +45,11 @@ std::vector<ContainerBind> without_repeats(std::vector<ContainerBind> binds) {
             kept.push_back(std::move(bind));
     }
     return kept;
+}
+
+bool compat_is_of_no_use(const ContainerFacts& facts) {
+    return !facts.nvidia_driver.empty() &&
+           dotted_numbers(facts.cuda_compat) <= dotted_numbers(facts.nvidia_driver);
 }
 
 void add(std::vector<ContainerBind>& binds, const std::string& path, bool writable,
@@ -176,6 +182,27 @@ void add_podman_options(ContainerChoice& choice, const ContainerFacts& facts) {
     }
 }
 
+// Not at the image's own place for it, where it would hide a newer one. A library that is older
+// than the driver does not work with it (CUDA Compatibility, NVIDIA: forward compatibility only).
+void choose_cuda_compat(ContainerChoice& choice, const ContainerNeeds& needs,
+                        const ContainerFacts& facts) {
+    constexpr char kInside[] = "/run/autolaunch/cuda-compat";
+    const std::string& folder = needs.spec.cuda_compat;
+    if (folder.empty())
+        return;
+    if (facts.cuda_compat.empty())
+        refuse(
+            fmt::format("container.cuda_compat: {} on this node has no libcuda.so.1 of a version",
+                        folder),
+            facts.newest_compat.empty()
+                ? "install NVIDIA's package cuda-compat on every node of the job, or leave it out"
+                : "this node has " + facts.newest_compat);
+    if (compat_is_of_no_use(facts))
+        return;
+    choice.cuda_compat = kInside;
+    choice.binds.push_back({folder, kInside, false, "container.cuda_compat"});
+}
+
 void choose_options(ContainerChoice& choice, const ContainerNeeds& needs,
                     const ContainerFacts& facts) {
     if (choice.runtime == kPodman)
@@ -217,6 +244,7 @@ ContainerChoice choose_container(const ContainerNeeds& needs, const ContainerFac
     if (!choice.wraps())
         return choice;
     choice.binds = choose_binds(needs, facts);
+    choose_cuda_compat(choice, needs, facts);
     choose_options(choice, needs, facts);
     choice.let_in = needs.variables;
     if (facts.temporary.empty())
@@ -241,6 +269,11 @@ ContainerWords container_words(const ContainerNeeds& needs, const ContainerFacts
             "ranks do not see {} in their container, and start in the image's own folder: "
             "trainer.workdir: . binds it, or a mount that has it",
             needs.workdir));
+    if (!needs.spec.cuda_compat.empty() && choice.cuda_compat.empty())
+        words.notes.push_back(fmt::format(
+            "container.cuda_compat is not used: the driver of this node is {}, and the library {}, "
+            "which only makes up for an older one",
+            facts.nvidia_driver, facts.cuda_compat));
     if (choice.runtime == kPodman && !needs.secret_variables.empty())
         words.warnings.push_back(fmt::format(
             "podman keeps what variables hold in its own record of a container, in files of yours "

@@ -132,6 +132,18 @@ Argv enroot_argv(const ContainerChoice& choice, const ContainerStart& start, con
     return line;
 }
 
+// By the image's shell, which alone knows what the image itself has in LD_LIBRARY_PATH.
+Argv with_cuda_compat(const ContainerChoice& choice, const Argv& argv) {
+    if (choice.cuda_compat.empty())
+        return argv;
+    Argv line = {"/bin/sh", "-c",
+                 "LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH; "
+                 "shift; exec \"$@\"",
+                 "sh", choice.cuda_compat};
+    append(line, argv);
+    return line;
+}
+
 }  // namespace
 
 bool reaches_container(const ContainerChoice& choice, std::string_view name) {
@@ -146,12 +158,13 @@ bool reaches_container(const ContainerChoice& choice, std::string_view name) {
 
 std::vector<std::string> container_argv(const ContainerChoice& choice, const ContainerStart& start,
                                         const std::vector<std::string>& argv) {
+    const Argv inside = with_cuda_compat(choice, argv);
     if (choice.runtime == kPodman)
-        return podman_argv(choice, start, argv);
+        return podman_argv(choice, start, inside);
     if (choice.runtime == "apptainer")
-        return apptainer_argv(choice, start, argv);
+        return apptainer_argv(choice, start, inside);
     if (choice.runtime == "enroot")
-        return enroot_argv(choice, start, argv);
+        return enroot_argv(choice, start, inside);
     return argv;
 }
 

@@ -1,9 +1,13 @@
 #include "containers/container_facts.hpp"
 
+#include "base/dotted_version.hpp"
 #include "base/environment.hpp"
+#include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "python_module/plan_python_module.hpp"
+
+#include <autolaunch/error.hpp>
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -78,9 +82,52 @@ std::vector<std::string> find_nccl_files(const EnvironmentMap& environment) {
     return files;
 }
 
+std::string find_driver() {
+    try {
+        return nvidia_driver_in(read_file("/proc/driver/nvidia/version"));
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+// libcuda.so.1 is a link to the file beside it that has the version in its name.
+std::string find_compat(const std::string& folder) {
+    std::error_code error;
+    const fs::path library = fs::canonical(fs::path(folder) / "libcuda.so.1", error);
+    const bool is_inside = !error && library.parent_path() == fs::canonical(folder, error);
+    return is_inside && !error ? compat_version_in(library.filename().string()) : std::string();
+}
+
+// Where NVIDIA's packages put it: one folder for each CUDA.
+std::string find_newest_compat() {
+    std::string newest, newest_version;
+    for (const std::string& cuda : device_nodes("/usr/local", "cuda"))
+        if (const std::string version = find_compat(cuda + "/compat");
+            !version.empty() && dotted_numbers(version) > dotted_numbers(newest_version)) {
+            newest = cuda + "/compat";
+            newest_version = version;
+        }
+    return newest;
+}
+
 }  // namespace
 
-ContainerFacts read_container_facts(const std::string& image, const EnvironmentMap& environment) {
+std::string nvidia_driver_in(const std::string& text) {
+    // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 …", and of the open
+    // modules "… Open Kernel Module for x86_64  560.35.03  Release Build …".
+    for (const std::string& word : split(text.substr(0, text.find('\n')), ' '))
+        if (is_dotted_version(word))
+            return word;
+    return {};
+}
+
+std::string compat_version_in(const std::string& file) {
+    constexpr std::string_view kStem = "libcuda.so.";
+    const std::string version = file.starts_with(kStem) ? file.substr(kStem.size()) : "";
+    return is_dotted_version(version) ? version : "";
+}
+
+ContainerFacts read_container_facts(const ContainerSpec& spec, const EnvironmentMap& environment) {
     ContainerFacts facts;
     for (const char* name : kPrograms)
         if (std::string file = find_in_path(name, value_of(environment, "PATH")); !file.empty())
@@ -100,7 +147,11 @@ ContainerFacts read_container_facts(const std::string& image, const EnvironmentM
         facts.temporary = folder;
     facts.python_folder = python_module_folder();
     std::error_code error;
-    facts.image_is_file = image.starts_with('/') && fs::is_regular_file(image, error);
+    facts.image_is_file = spec.image.starts_with('/') && fs::is_regular_file(spec.image, error);
+    facts.nvidia_driver = find_driver();
+    facts.newest_compat = find_newest_compat();
+    if (!spec.cuda_compat.empty())
+        facts.cuda_compat = find_compat(spec.cuda_compat);
     return facts;
 }
 

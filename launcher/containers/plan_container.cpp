@@ -98,7 +98,7 @@ void plan_container(LaunchPlan& plan, const EnvironmentMap& environment) {
     for (const VariableChoice& choice : plan.nccl.set)
         found[choice.name] = choice.value;
     found["PATH"] = value_of(environment, "PATH");  // trainer.env's is the image's
-    const ContainerFacts facts = read_container_facts(needs.spec.image, found);
+    const ContainerFacts facts = read_container_facts(needs.spec, found);
     plan.container = choose_container(needs, facts);
     if (const std::string why = why_not_in_container(plan, plan.container); !why.empty())
         refuse(why.substr(0, why.find("; ")), why.substr(why.find("; ") + 2));

@@ -133,6 +133,7 @@ auto fields(Is<RanksEnded> auto& m) {
     return std::tie(m.generation, m.every_rank_exited_zero, m.ends, m.checkpoint_step, m.age_us,
                     m.failures);
 }
+auto fields(Is<RanksGivenUp> auto& m) { return std::tie(m.generation, m.why); }
 auto fields(Is<StopAsked> auto& m) { return std::tie(m.signal); }
 auto fields(Is<NodeWarning> auto& m) { return std::tie(m.text); }
 auto fields(Is<FlightAsked> auto&) { return std::tie(); }
@@ -188,21 +189,20 @@ private:
 };
 
 // The numbers are the protocol: new messages take new ones.
-using Table =
-    KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>,
-              Kind<Welcome, 5>, Kind<Ask, 6>, Kind<Answer, 7>, Kind<ConsoleText, 8>,
-              Kind<FilePiece, 9>,  //
-              Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
-              Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>, Kind<GoOn, 25>, Kind<AskActivity, 26>,
-              Kind<WriteStacks, 27>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
-              Kind<RankFailed, 34>, Kind<RanksEnded, 35>, Kind<StopAsked, 36>,
-              Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,
-              Kind<InputSpent, 40>, Kind<Overslept, 44>, Kind<Here, 45>, Kind<StepsOverdue, 46>,
-              Kind<StepsAgain, 47>, Kind<ActivityRead, 43>, Kind<StacksWritten, 42>,  //
-              Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>,                  //
-              Kind<LeaveGeneration, 60>, Kind<NodeAdded, 61>, Kind<CheckNode, 62>, Kind<Ready, 51>,
-              Kind<NodeChecked, 52>, Kind<NodeMeasured, 58>, Kind<Heartbeat, 63>,
-              Kind<Succession, 64>, Kind<Follow, 65>>;
+using Table = KindTable<
+    Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>,
+    Kind<Welcome, 5>, Kind<Ask, 6>, Kind<Answer, 7>, Kind<ConsoleText, 8>, Kind<FilePiece, 9>,  //
+    Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
+    Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>, Kind<GoOn, 25>, Kind<AskActivity, 26>,
+    Kind<WriteStacks, 27>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>, Kind<RankFailed, 34>,
+    Kind<RanksEnded, 35>, Kind<RanksGivenUp, 59>, Kind<StopAsked, 36>, Kind<NodeWarning, 37>,
+    Kind<FlightAsked, 38>, Kind<FlightRead, 39>, Kind<InputSpent, 40>, Kind<Overslept, 44>,
+    Kind<Here, 45>, Kind<StepsOverdue, 46>, Kind<StepsAgain, 47>, Kind<ActivityRead, 43>,
+    Kind<StacksWritten, 42>,                                //
+    Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>,  //
+    Kind<LeaveGeneration, 60>, Kind<NodeAdded, 61>, Kind<CheckNode, 62>, Kind<Ready, 51>,
+    Kind<NodeChecked, 52>, Kind<NodeMeasured, 58>, Kind<Heartbeat, 63>, Kind<Succession, 64>,
+    Kind<Follow, 65>>;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message

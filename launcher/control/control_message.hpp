@@ -321,10 +321,17 @@ struct NodeMeasured {
     NodeMeasures measures;
     bool operator==(const NodeMeasured&) const = default;
 };
+/// The node kills its ranks although nobody has told it to: it has heard of no head for so long
+/// that the others may begin without it.
+struct RanksGivenUp {
+    int generation = 0;
+    std::string why;
+    bool operator==(const RanksGivenUp&) const = default;
+};
 using Report =
-    std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning,
-                 FlightAsked, FlightRead, InputSpent, Overslept, Here, StepsOverdue, StepsAgain,
-                 ActivityRead, StacksWritten, Ready, NodeChecked, NodeMeasured>;
+    std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, RanksGivenUp, StopAsked,
+                 NodeWarning, FlightAsked, FlightRead, InputSpent, Overslept, Here, StepsOverdue,
+                 StepsAgain, ActivityRead, StacksWritten, Ready, NodeChecked, NodeMeasured>;
 
 // Any node, any time.
 

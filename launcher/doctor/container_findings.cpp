@@ -1,6 +1,6 @@
 #include "doctor/container_findings.hpp"
 
-#include "base/text.hpp"
+#include "base/dotted_version.hpp"
 
 #include <fmt/format.h>
 
@@ -18,17 +18,6 @@ constexpr char kStart[] = "container", kDriver[] = "container_driver", kNccl[] =
 // NVIDIA's table of minor version compatibility (CUDA Compatibility, Linux x86_64).
 constexpr std::array<std::pair<int, const char*>, 3> kOldestDrivers = {
     {{13, "580.65.06"}, {12, "525.60.13"}, {11, "450.80.02"}}};
-
-std::vector<long long> numbers_of(const std::string& version) {
-    std::vector<long long> numbers;
-    for (const std::string& part : split(version, '.')) {
-        long long number = 0;
-        if (!parse_integer(part, number))
-            break;
-        numbers.push_back(number);
-    }
-    return numbers;
-}
 
 class Judge {
 public:
@@ -88,7 +77,7 @@ void Judge::judge_driver() {
     const std::string oldest = oldest_driver_for(cuda);
     if (oldest.empty())
         return unknown(kDriver, "which driver CUDA " + cuda + " needs is not known here");
-    if (numbers_of(examined_.driver) >= numbers_of(oldest)) {
+    if (dotted_numbers(examined_.driver) >= dotted_numbers(oldest)) {
         report_.fine.emplace_back(kDriver);
         return;
     }
@@ -96,11 +85,21 @@ void Judge::judge_driver() {
         "the image has CUDA {}, which needs driver {} or later; "
         "this node has {}",
         cuda, oldest, examined_.driver);
+    if (!examined_.cuda_compat.empty())
+        return found(kDriver, Severity::warn,
+                     what + "; container.cuda_compat gives ranks its library",
+                     "it makes up for the driver on data-center GPUs alone; else a newer driver or "
+                     "an older image");
     if (const std::string compat = first("compat"); !compat.empty())
         return found(kDriver, Severity::warn, what + "; the image brings " + compat,
                      "on data-center GPUs that library makes up for it, if LD_LIBRARY_PATH in the "
                      "image has its folder; else a newer driver or an older image");
-    found(kDriver, Severity::fail, what, "a newer driver, an older image, or cuda-compat in it");
+    found(kDriver, Severity::fail, what,
+          examined_.node_compat.empty()
+              ? "a newer driver, an older image, or cuda-compat in it or on the node "
+                "(container.cuda_compat)"
+              : "on data-center GPUs: container.cuda_compat: " + examined_.node_compat +
+                    ", which this node has; else a newer driver or an older image");
 }
 
 void Judge::judge_devices() {
@@ -151,7 +150,7 @@ void Judge::judge_plugin() {
 }  // namespace
 
 std::string oldest_driver_for(const std::string& cuda) {
-    const auto numbers = numbers_of(cuda);
+    const auto numbers = dotted_numbers(cuda);
     for (const auto& [major, driver] : kOldestDrivers)
         if (!numbers.empty() && numbers.front() == major)
             return driver;

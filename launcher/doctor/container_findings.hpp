@@ -12,7 +12,10 @@ struct ContainerExamined {
     std::map<std::string, std::vector<std::string>> said;  ///< by the image (container_probe.hpp)
     std::string trouble;      ///< what the runtime said where it said nothing
     std::string driver = {};  ///< of NVIDIA on the node, "550.54.15"; empty: there is none
-    bool has_amd = false;     ///< GPUs of AMD on the node
+    std::string cuda_compat =
+        {};  ///< where ranks find the node's compatibility library; or nowhere
+    std::string node_compat = {};  ///< the folder that the node has of it; or none
+    bool has_amd = false;          ///< GPUs of AMD on the node
     bool has_hcas = false;
     std::string runtime = {};  ///< that has started it
 };

@@ -19,7 +19,8 @@ Tool tool_of(const std::vector<Word>& words, std::size_t at) {
     if (name == "torchrun")
         return Tool::torchrun;
     if (name == "autolaunch")
-        return Tool::autolaunch;
+        return at + 1 < words.size() && is_own_subcommand(words[at + 1].value) ? Tool::other
+                                                                               : Tool::autolaunch;
     if (name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "mpirun.openmpi")
         return Tool::mpirun;
     if (!is_python(name))
@@ -245,6 +246,14 @@ std::optional<std::string> Launch::option(std::string_view name, const SbatchScr
         return text.substr(equals + 1);
     const std::size_t next = static_cast<std::size_t>(word - program.data()) + 1;
     return next < program.size() ? std::optional(script.resolved(program[next])) : std::nullopt;
+}
+
+bool is_own_subcommand(const std::string& word) {
+    static const std::set<std::string> kSubcommands = {
+        "plan",   "validate", "schema", "topo",   "lint",   "doctor", "ckpt",
+        "report", "clean",    "drain",  "attach", "policy", "audit",  "login",
+        "submit", "sweep",    "top",    "render", "gc"};
+    return kSubcommands.contains(word);
 }
 
 std::vector<Launch> find_launches(const SbatchScript& script) {

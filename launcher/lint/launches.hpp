@@ -47,6 +47,10 @@ std::optional<long long> tasks_per_node_of(const Launch& launch, const SbatchScr
 /// Ranks that one torchrun or autolaunch starts, where it says so.
 std::optional<long long> ranks_per_launcher(const Launch& launch, const SbatchScript& script);
 
+/// Whether `autolaunch WORD …` is one of its subcommands, which start no ranks: ckpt, doctor, plan.
+/// All but `run` of those that cli knows.
+bool is_own_subcommand(const std::string& word);
+
 const char* name_of(Tool tool);
 std::string program_name(const std::string& path);  ///< without its folder
 

@@ -2,6 +2,7 @@
 
 #include "allocation/kill_wait.hpp"
 #include "base/text.hpp"
+#include "lint/launches.hpp"
 #include "lint/rule.hpp"
 #include "stopping/stop_budget.hpp"
 
@@ -120,23 +121,31 @@ RuleHits save_time(const Subject& subject) {
                  : Edits{}}};
 }
 
+/// The words that a rank begins with; of a shell's text, its last command's.
+std::vector<std::string> first_words(const std::vector<std::string>& command) {
+    if (command[0] != "/bin/sh" || command.size() < 3)
+        return command;
+    const auto inner = parse_shell(command[2]);
+    std::vector<std::string> words;
+    if (!inner.commands.empty())
+        for (const Word& word : inner.commands.back().words)
+            if (!words.empty() || word.value != "exec")
+                words.push_back(word.value);
+    return words;
+}
+
 RuleHits nested_launcher(const Subject& subject) {
     static const std::set<std::string> kLaunchers = {"torchrun",   "mpirun",     "mpiexec",  "srun",
                                                      "autolaunch", "accelerate", "deepspeed"};
     const JobSpec* spec = spec_of(subject);
     if (spec == nullptr || spec->trainer.command.empty())
         return {};
-    std::string first = spec->trainer.command[0];
-    if (first == "/bin/sh" && spec->trainer.command.size() > 2) {
-        const auto inner = parse_shell(spec->trainer.command[2]);
-        first = inner.commands.empty() ? "" : inner.commands.back().words[0].value;
-        if (first == "exec" && inner.commands.back().words.size() > 1)
-            first = inner.commands.back().words[1].value;
-    }
-    const std::string name = first.substr(first.rfind('/') + 1);
+    const auto words = first_words(spec->trainer.command);
+    const std::string name = words.empty() ? "" : program_name(words[0]);
     const bool module = spec->trainer.module == "torch.distributed.run" ||
                         spec->trainer.module == "torch.distributed.launch";
-    if (!kLaunchers.contains(name) && !module)
+    const bool asks_us = name == "autolaunch" && words.size() > 1 && is_own_subcommand(words[1]);
+    if ((!kLaunchers.contains(name) || asks_us) && !module)
         return {};
     return {{subject.spec.line_of(module ? "trainer.module" : "trainer.command"),
              fmt::format("every rank starts {}, which starts ranks of its own",

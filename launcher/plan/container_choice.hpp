@@ -28,7 +28,8 @@ struct ContainerChoice {
     std::vector<std::string> let_in;       ///< those that do although they are among the usual
     std::vector<std::string> environment;  ///< "NAME=value" for the runtime itself
     std::string workdir;                   ///< inside; empty: the image's own
-    std::string reason;                    ///< for the runtime
+    std::string cuda_compat;  ///< inside: where libraries are looked for first, or empty
+    std::string reason;       ///< for the runtime
 
     /// autolaunch starts them inside; with pyxis they are there already.
     bool wraps() const { return !program.empty(); }

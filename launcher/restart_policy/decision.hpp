@@ -20,8 +20,8 @@ struct Situation {
     bool has_saved = false;            ///< it published a checkpoint
     std::chrono::milliseconds ran{0};  ///< the generation
     bool input_spent = false;          ///< what came in on stdin is not there for another one
-    bool enough_nodes = false;         ///< of a lost node: the job may go on without it
-    bool others_suffice = false;       ///< there are nodes enough without the one that it ended on
+    bool enough_nodes = false;    ///< the job may lose nodes, and goes on with those that are left
+    bool others_suffice = false;  ///< there are nodes enough without the one that it ended on
 };
 
 struct Decision {

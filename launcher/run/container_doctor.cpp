@@ -1,8 +1,6 @@
 #include "run/container_doctor.hpp"
 
-#include "base/file_io.hpp"
 #include "base/hostname.hpp"
-#include "base/text.hpp"
 #include "containers/choose_container.hpp"
 #include "containers/container_facts.hpp"
 #include "containers/container_probe.hpp"
@@ -20,20 +18,6 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr char kOfSpec[] = "spec";
-
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 …", and of the open
-// modules "… Open Kernel Module for x86_64  560.35.03  Release Build …".
-std::string nvidia_driver() {
-    try {
-        const std::string text = read_file("/proc/driver/nvidia/version");
-        for (const std::string& word : split(text.substr(0, text.find('\n')), ' '))
-            if (!word.empty() && word.find_first_not_of("0123456789.") == word.npos &&
-                word.find('.') != word.npos)
-                return word;
-    } catch (const Error&) {
-    }
-    return {};
-}
 
 ContainerNeeds needs_of(const DoctorRequest& request) {
     ContainerNeeds needs{};
@@ -53,7 +37,7 @@ ContainerNeeds needs_of(const DoctorRequest& request) {
 
 int run_container_doctor(const DoctorRequest& request, const EnvironmentMap& environment) {
     const ContainerNeeds needs = needs_of(request);
-    const ContainerFacts facts = read_container_facts(needs.spec.image, environment);
+    const ContainerFacts facts = read_container_facts(needs.spec, environment);
     const ContainerChoice choice = choose_container(needs, facts);
     if (!choice.wraps())
         throw UsageError("--container: with pyxis, Slurm starts the image",
@@ -63,7 +47,9 @@ int run_container_doctor(const DoctorRequest& request, const EnvironmentMap& env
     const Verdict verdict =
         judge({judge_container(hostname(), {.said = std::move(probe.said),
                                             .trouble = probe.trouble,
-                                            .driver = nvidia_driver(),
+                                            .driver = facts.nvidia_driver,
+                                            .cuda_compat = choice.cuda_compat,
+                                            .node_compat = facts.newest_compat,
                                             .has_amd = !facts.amd_nodes.empty(),
                                             .has_hcas = !facts.infiniband.empty(),
                                             .runtime = choice.runtime})});

@@ -13,6 +13,7 @@ struct ContainerSpec {
     std::vector<std::string> mounts;   ///< "SOURCE[:TARGET][:ro|rw]", each of them checked
     std::string digest;                ///< "sha256:…" that the image must have; empty: any
     std::vector<std::string> options;  ///< of the runtime's own, before the image
+    std::string cuda_compat;           ///< the node's folder with it; empty: ranks do not get it
     Origin image_at;                   ///< where the image is named
 
     /// Ranks are started in it from outside; with pyxis the whole step is in it.

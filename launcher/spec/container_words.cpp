@@ -84,6 +84,22 @@ void check_digest(const Value& section, const ContainerSpec& container,
             "container.image has another digest, " + in_image + "; remove one of the two"));
 }
 
+void check_cuda_compat(const Value& section, const ContainerSpec& container,
+                       std::vector<SpecError>& errors) {
+    const Entry* entry = entry_of(section, "cuda_compat");
+    if (entry == nullptr || container.cuda_compat.empty())
+        return;
+    if (!is_mount_path(container.cuda_compat))
+        errors.push_back(error_at(entry->value.at, "container.cuda_compat",
+                                  "expected the absolute path of a folder on each node, such as "
+                                  "/usr/local/cuda-12.8/compat"));
+    else if (container.runtime == "pyxis")
+        errors.push_back(error_at(entry->value.at, "container.cuda_compat",
+                                  "with pyxis, Slurm starts the image; remove it, and have "
+                                  "enroot's hook of NVIDIA do it, or mount the folder and set "
+                                  "LD_LIBRARY_PATH in trainer.env"));
+}
+
 }  // namespace
 
 std::optional<ContainerMount> container_mount_from(std::string_view text) {
@@ -131,6 +147,7 @@ void check_container(const Value& root, ContainerSpec& container, std::vector<Sp
     check_runtime(section->value, errors);
     check_mounts(section->value, errors);
     check_digest(section->value, container, errors);
+    check_cuda_compat(section->value, container, errors);
     const auto& entries = section->value.entries;
     const bool is_meant = std::any_of(entries.begin(), entries.end(), [](const Entry& entry) {
         return entry.key != "require_digest";  // the site's

@@ -515,6 +515,11 @@ Section container_section() {
          {"options", Form::text_list, FIELD(container.options), "",
           "More options of the runtime's own, given to it as they are: [--security-opt, "
           "seccomp=unconfined]. They are seen in process lists: no secrets."},
+         {"cuda_compat", Form::text, FIELD(container.cuda_compat), "",
+          "The node's folder of CUDA's compatibility library (package cuda-compat): "
+          "/usr/local/cuda-12.8/compat. Ranks find it before the driver's own, so that an image "
+          "with "
+          "a newer CUDA than the driver knows runs on it. Not used where the driver is newer."},
          switch_of_site("require_digest")}};
 }
 

@@ -58,7 +58,9 @@ Decision JobSupervisor::decide_on(const EndRecord& record) const {
         .input_spent = input_spent_,
         // Not after another loss, in the same end, that leaves too few.
         .enough_nodes =
-            record.cause == Cause::node_lost && !missed_node_.empty() && lost_node_.empty(),
+            lost_node_.empty() &&
+            (record.cause == Cause::node_lost ? !missed_node_.empty()
+                                              : record.cause == Cause::network && ranks_given_up_),
         .others_suffice = members_.can_do_without(record.node)};
     if (tally_)
         for (const RankExited& end : tally_->ends_but(std::nullopt))

@@ -140,6 +140,19 @@ void JobSupervisor::on(int node, control::RanksEnded&& ended) {
     tally_->ended(node, std::move(ended), steady_clock::now());
 }
 
+// The node is well, and was heard of here meanwhile: only it knew of the silence. Without its ranks
+// the others would wait forever.
+void JobSupervisor::on(int node, control::RanksGivenUp&& given_up) {
+    const bool goes_on = state_ == JobState::starting || state_ == JobState::running;
+    if (!is_current(given_up.generation) || !goes_on)
+        return;
+    ranks_given_up_ = true;
+    ended_by_ = judge_ranks_given_up(name_of(node), given_up.why);
+    failed_at_ = steady_clock::now();
+    stop_reason_ = ended_by_->what;
+    dispatch(event_of(*ended_by_));
+}
+
 // A scheduler signals all agents alike: only a node that has said it before says it again.
 void JobSupervisor::on(int node, control::StopAsked&& asked) {
     if (asked.signal == control::kParentGone && !stop_signal_) {  // the ranks may save

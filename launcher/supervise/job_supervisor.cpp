@@ -193,6 +193,7 @@ void JobSupervisor::start_generation() {
     renewal_.clear();
     choose_nodes();
     ended_by_.reset();
+    ranks_given_up_ = false;
     next_.reset();
     hang_.reset();
     not_replaced_.clear();

@@ -141,6 +141,7 @@ private:
     void on(int node, control::StartFailed&& failed);
     void on(int node, control::RankFailed&& failed);
     void on(int node, control::RanksEnded&& ended);
+    void on(int node, control::RanksGivenUp&& given_up);
     void on(int node, control::StopAsked&& asked);
     void on(int node, control::NodeWarning&& warning);
     void on(int node, control::FlightAsked&& asked);
@@ -261,6 +262,7 @@ private:
     std::string
         stopped_early_;  ///< why a rule of the sweep wants the job to stop; empty: none does
     std::string lost_node_, why_lost_;
+    bool ranks_given_up_ = false;  ///< by a node that may lose its head, and is still there
     std::string missed_node_, why_missed_;  ///< lost, and the next generation goes on without it
     std::optional<std::chrono::steady_clock::time_point> room_awaited_until_;
     std::chrono::steady_clock::time_point fenced_at_{};  ///< no rank of a lost node lives then

@@ -32,11 +32,14 @@ void NodeSupervisor::may_begin(int generation) {
 
 // Another generation may begin without this node.
 void NodeSupervisor::end_ranks(std::string_view why) {
-    awaiting_record_.reset();
+    const auto awaited = std::exchange(awaiting_record_, std::nullopt);
     held_ = false;
     if (has_ranks(state_))
         report(WarningRaised{"this node's ranks are killed: " + std::string(why) +
                              (why_headless_.empty() ? "" : " (" + why_headless_ + ")")});
+    if ((awaited || has_ranks(state_)) && !is_on_head())
+        node_.member.report(control::RanksGivenUp{awaited ? awaited->generation : start_.generation,
+                                                  std::string(why)});
     dispatch(NodeEvent::kill);
     if (generation_)
         generation_->close_store();

@@ -33,7 +33,7 @@ class Web(http.server.BaseHTTPRequestHandler):
             self.send_response(503)
             self.send_header("Retry-After", "0")
         else:
-            keep(kind="http", path=self.path, type=self.headers["Content-Type"], body=json.loads(body))
+            keep(kind="http", path=self.path, type=self.headers["Content-Type"], token=self.headers["Authorization"], body=json.loads(body))
             self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()

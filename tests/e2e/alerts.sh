@@ -1,7 +1,7 @@
 #!/bin/bash
-# Who is told while a job runs, and of what: by mail, Slack's webhook, Alertmanager's API and a command, to servers that stand in for
-# them (tests/real/alerts.sh has real ones). One message an incident, and one when it is over; a job that fails says why; a channel
-# that is dead is a warning, and its secret nowhere; a process of the alerts that is killed comes back.
+# Who is told while a job runs, and of what: by mail, Slack's webhook, Alertmanager's API, a webhook of one's own and a command, to
+# servers that stand in for them (tests/real/alerts.sh has real ones). One message an incident, and one when it is over; a job that
+# fails says why; a channel that is dead is a warning, and its secret nowhere; a process of the alerts that is killed comes back.
 . "$(dirname "$0")/lib.sh"
 here=$AUTOLAUNCH_SOURCE_DIR/tests/e2e
 command -v python3 >/dev/null || skip "python3 is not installed"
@@ -22,7 +22,8 @@ tells() { [ -s told ] && [ -n "$(told "$1")" ]; }
 printf 'https://hooks.example.invalid/services/T0/B0/canary-of-the-webhook\n' >dead.url
 printf 'http://127.0.0.1:%s/busy/canary-of-the-other\n' "$http_port" >slack.url
 printf 'http://hooks.example.org/services/canary-in-clear\n' >clear.url
-chmod 600 ./*.url
+printf 'canary-of-the-pager\n' >pager.token
+chmod 600 ./*.url pager.token
 cat >train.py <<'END'
 import sys, time
 import autolaunch
@@ -42,10 +43,11 @@ monitoring:
     - {type: email, recipients: [ops@example.org], smtp: "smtp://127.0.0.1:$smtp_port", from: job@example.org}
     - {type: slack, webhook_file: $work/slack.url}
     - {type: alertmanager, url: "http://127.0.0.1:$http_port"}
+    - {type: webhook, url: "http://127.0.0.1:$http_port/pager", token_file: $work/pager.token}
     - {type: command, command: [tee, -a, $work/by-command]}
 END
 
-# 1. It begins, it is over, and all four are told once each.
+# 1. It begins, it is over, and all five are told once each.
 cat >run.yaml <<END
 include: channels.yaml
 monitoring:
@@ -61,9 +63,13 @@ told 'm["kind"] == "mail" and "In-Reply-To: " in m["text"] and "Subject: Re: [re
 [ "$(told 'm.get("path", "").startswith("/busy") and m["body"]["blocks"]' | wc -l)" = 2 ] || fail "not two messages to Slack: $(cat told)"
 told 'm.get("path") == "/api/v2/alerts" and m["body"][0]["labels"]["alertname"] == "high" and
     m["body"][0]["endsAt"] > m["body"][0]["startsAt"]' | grep -q . || fail "nothing to Alertmanager: $(cat told)"
+[ "$(told 'm.get("path") == "/pager" and m["token"] == "Bearer canary-of-the-pager" and m["type"] == "application/json"' | wc -l)" = 2 ] ||
+    fail "not two messages to the webhook: $(cat told)"
 expect "lines of the command" 2 "$(wc -l <by-command)"
 python3 -c 'import json; all = [json.loads(l) for l in open("by-command")]; assert [m["kind"] for m in all] == ["began", "over"], all
-assert all[0]["alerts"][0]["of"][0]["value"].startswith("loss is 9.5"), all' || fail "the command's messages are wrong"
+assert all[0]["alerts"][0]["of"][0]["value"].startswith("loss is 9.5"), all
+posted = [m["body"] for m in map(json.loads, open("told")) if m.get("path") == "/pager"]
+assert posted == all, posted' || fail "the command's messages are wrong"
 grep -q "alerting:" over.log && fail "a healthy channel has a warning"
 grep -rqs "canary" over && fail "a webhook is in the run directory"
 

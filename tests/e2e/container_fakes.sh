@@ -97,6 +97,13 @@ for runtime in apptainer enroot; do
     run 7 -n 2 sh -c '[ "$RANK" = 0 ] || exit 7; sleep 60'
     run 0 -n 1 trainer.env.PATH=/of/the/image:/usr/bin:/bin sh -c 'echo "$PATH"' # where the runtime is not
     says_rank 0 /of/the/image:/usr/bin:/bin
+    # CUDA's compatibility library of the node, before what the image or the user has.
+    mkdir -p compat && echo library >compat/libcuda.so.999.1.2 && ln -sf libcuda.so.999.1.2 compat/libcuda.so.1
+    run 0 -n 1 container.cuda_compat="$work/compat" trainer.env.LD_LIBRARY_PATH=/of/the/job sh -c 'echo "$LD_LIBRARY_PATH"; cat ${LD_LIBRARY_PATH%%:*}/libcuda.so.1'
+    says_rank 0 /run/autolaunch/cuda-compat:/of/the/job
+    says_rank 0 library
+    run 65 -n 1 container.cuda_compat="$work/data" true
+    contains "no library there" err.log "container.cuda_compat: $work/data on this node has no libcuda.so.1 of a version"
     run 139 -n 1 sh -c 'kill -SEGV $$'
 
     # A Python rank tells its agent of its steps through the socket that is bound.

@@ -59,20 +59,23 @@ END
 # Killed three times in a row: of four nodes three are left, then two, which have the run directory as witness, then one.
 start killed 1:4
 eventually "all of it" has_begun killed 0 8
+lost=() left=("${machines[@]}") head=node0
 for generation in 1 2 3; do
-    before=node$((generation - 1))
-    kill_head killed "$before"
-    goes_on killed "$generation" $((8 - 2 * generation)) "$before"
-    expect "the head after loss $generation" "node$generation" "$(head_of killed $((generation - 1)))"
-    echo "killed: $(took killed "$generation") s until generation $generation works"
+    kill_head killed "$head"
+    lost+=("$head")
+    left=($(printf '%s\n' "${left[@]}" | grep -vx "$head"))
+    goes_on killed "$generation" $((8 - 2 * generation)) "$head"
+    head=$(head_of killed $((generation - 1))) # the first of those that are left, but where it is slow to stand
+    [[ " ${left[*]} " == *" $head "* ]] || fail "the head after loss $generation is '$head', of ${left[*]}"
+    echo "killed: $(took killed "$generation") s until generation $generation works, head $head"
 done
 touch killed.over
-ended killed node3 0
-for lost in node0 node1 node2; do ended killed "$lost" 68; done
+ended killed "$head" 0
+for node in "${lost[@]}"; do ended killed "$node" 68; done
 apart killed
 python3 -c 'import json; [json.loads(line) for line in open("killed/events.jsonl")]' || fail "events.jsonl has a line that is none"
 contains "the end" killed/exit.json '"exit_code": 0'
-contains "who is head" killed/head.json '"hostname": "node3"'
+contains "who is head" killed/head.json "\"hostname\": \"$head\""
 expect "files of votes that are left, also of those that were killed" "" "$(find killed -maxdepth 1 -name '.voter-*' -o -maxdepth 1 -name '.witness-*')"
 
 # It is cut off, and comes back when another one is head.

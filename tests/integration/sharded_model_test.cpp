@@ -92,6 +92,26 @@ TEST_CASE(
     });
 }
 
+TEST_CASE("a pointer to a gradient that was reduced reads NaN, and what it writes is lost") {
+    ShardedModelOptions options = unmerged();
+    options.find_dangling = true;
+    options.keep_largest = false;  // so that all take turns
+    options.overlap = false;       // reduced when reduce_grads() is back
+    on_ranks(2, [&](Communicator& world) {
+        TinyModel tiny(world, options);
+        float* gradient = tiny.first.grad("b").data();
+        expect(gradient[39] == 0, "a new gradient is zero");
+        gradient[39] = 1;
+        tiny.first.reduce_grads();
+        expect(std::isnan(gradient[0]) && std::isnan(gradient[39]), "a reduced one is none");
+        for (int turn = 0; turn < 2; ++turn) {  // one for each slot
+            gradient[0] = 7;
+            expect(tiny.first.grad("b").data()[0] == 0, "and the next one in its place is zero");
+            tiny.first.reduce_grads();
+        }
+    });
+}
+
 TEST_CASE("a model moves to where it was declared, and what was made for it goes on") {
     struct Trainer {  // made before anything of it is there
         std::optional<ShardedModel> model;

@@ -47,14 +47,18 @@ def late_kill_may_come():
 
 def boot(host):
     """Once Slurm knows that it was gone: a node that is back before that says that it has no such step, and srun ends the job's
-    step for it, --no-kill or not (22.05: "Aborting, io error and missing step on node"). And some seconds later, for no machine boots in half of one: Slurm looked at a job that it
-    was still requeueing, found it "never runnable", and held it (BadConstraints)."""
+    step for it, --no-kill or not (22.05: "Aborting, io error and missing step on node"). And some seconds after it has settled what becomes
+    of the job, for no machine boots in half of one: Slurm looked at a job that it was still requeueing when the node answered again, found
+    it "never runnable", and held it (BadConstraints). On a busy machine the requeue took it more than three seconds."""
     heard = kills_heard(host)
     subprocess.run(["bash", CLUSTER, "kill", host], stdin=subprocess.DEVNULL, capture_output=True)
     end = time.monotonic() + 60
     while "down" not in on("head", "sinfo", "-h", "-N", "-n", host, "-o", "%T") and time.monotonic() < end:
         time.sleep(0.5)
-    time.sleep(3)
+    settled = 0
+    while settled < 5 and time.monotonic() < end:
+        time.sleep(1)
+        settled = settled + 1 if on("head", "squeue", "-h", "-o", "%T %r").strip() in ("RUNNING None", "PENDING BeginTime") else 0
     cluster("boot", host)
     booted[host] = time.monotonic(), heard
 

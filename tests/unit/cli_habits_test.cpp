@@ -5,6 +5,7 @@
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "lint/launches.hpp"
 #include "spec_files.hpp"
 
 #include <doctest/doctest.h>
@@ -161,6 +162,12 @@ TEST_CASE("several programs are ranks of one world") {
     CHECK(says(mistake({"-n", "1", "./a", ":", "-n", "2"}), "no program behind a `:`"));
     CHECK(says(mistake({"./a", ":", "--nnodes=2", "./b"}), "concerns the whole job"));
     CHECK(says(mistake({"-n", "auto", "./a", ":", "./b"}), "expected a whole number"));
+}
+
+TEST_CASE("lint knows all subcommands that start no ranks") {
+    for (const auto& [word, command] : subcommands())
+        CHECK_MESSAGE(is_own_subcommand(word) == (command != Command::run), word);
+    CHECK(!is_own_subcommand("train.py"));
 }
 
 TEST_CASE("completion for each shell has every option") {

@@ -1,6 +1,7 @@
 // What ranks run in: the spec's words, the choice, and the command around each rank's, by runtime.
 #include "containers/choose_container.hpp"
 #include "containers/container_argv.hpp"
+#include "containers/container_facts.hpp"
 #include "containers/container_probe.hpp"
 #include "containers/image_digest.hpp"
 #include "doctor/container_findings.hpp"
@@ -86,6 +87,52 @@ TEST_CASE("mounts are read-only unless they say rw") {
         CHECK_MESSAGE(!container_mount_from(wrong), wrong);
 }
 
+TEST_CASE("versions of NVIDIA's driver and of the compatibility library, from their files") {
+    CHECK(nvidia_driver_in("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"
+                           "GCC version:  gcc version 12.2.0\n") == "550.54.15");
+    CHECK(nvidia_driver_in("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  "
+                           "Release Build  (root@a)\n") == "560.35.03");
+    CHECK(nvidia_driver_in("").empty());
+    CHECK(compat_version_in("libcuda.so.560.35.05") == "560.35.05");
+    for (const char* other :
+         {"libcuda.so.1", "libcuda.so", "libcudart.so.12.1", "libcuda.so.1.x", ""})
+        CHECK_MESSAGE(compat_version_in(other).empty(), other);
+}
+
+TEST_CASE("CUDA's compatibility library comes before the image's own, where the driver is older") {
+    for (const char* runtime : {"podman", "apptainer", "enroot"}) {
+        CAPTURE(runtime);
+        ContainerNeeds needs = needs_of(runtime, "/i");
+        ContainerFacts facts = node_with({runtime, "crun"});
+        needs.spec.cuda_compat = "/usr/local/cuda-12.8/compat";
+        CHECK(error_of(needs, facts) ==
+              "container.cuda_compat: /usr/local/cuda-12.8/compat on this node has no libcuda.so.1 "
+              "of a version");
+        facts.cuda_compat = "570.86.15";
+        for (const char* driver : {"535.104.05", "570.86.9", ""}) {
+            facts.nvidia_driver = driver;
+            const ContainerChoice choice = choose_container(needs, facts);
+            CHECK(choice.cuda_compat == "/run/autolaunch/cuda-compat");
+            const std::string line = line_of(choice);
+            CHECK(line.find("/usr/local/cuda-12.8/compat:/run/autolaunch/cuda-compat") !=
+                  line.npos);
+            CHECK(
+                line.ends_with("LD_LIBRARY_PATH=$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export "
+                               "LD_LIBRARY_PATH; shift; exec \"$@\" sh "
+                               "/run/autolaunch/cuda-compat python3 train.py"));
+        }
+        for (const char* driver : {"570.86.15", "580.65.06"}) {
+            facts.nvidia_driver = driver;
+            const ContainerChoice choice = choose_container(needs, facts);
+            CHECK(line_of(choice).find("cuda-compat") == std::string::npos);
+            const auto notes = container_words(needs, facts, choice).notes;
+            CHECK(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+                return note.starts_with("container.cuda_compat is not used: the driver of this");
+            }));
+        }
+    }
+}
+
 TEST_CASE("mistakes in the section have their places") {
     const auto lines = [](const std::string& text) { return lines_of(load_text(text)); };
     CHECK(lines("container: {image: a, runtime: podman, mounts: [/data, \"/s:rw\"]}").empty());
@@ -105,6 +152,10 @@ TEST_CASE("mistakes in the section have their places") {
     CHECK(lines("container: {image: \"a@" + kDigest +
                 "\", digest: \"sha256:" + std::string(64, '1') + "\"}")[0]
               .find("container.digest: container.image has another digest") != std::string::npos);
+    CHECK(lines("container: {image: a, cuda_compat: cuda}")[0].starts_with(
+        "t.yaml:1:36: container.cuda_compat: expected the absolute path of a folder"));
+    CHECK(lines("container: {image: a, runtime: pyxis, cuda_compat: /c}")[0].starts_with(
+        "t.yaml:1:52: container.cuda_compat: with pyxis, Slurm starts the image"));
     CHECK(
         lines("container: {runtime: podman}")[0].starts_with("t.yaml:1:1: container: needs image"));
     CHECK(lines("container: {image: --privileged}")[0].starts_with(
@@ -365,6 +416,17 @@ TEST_CASE("doctor: a driver is old enough for an image's CUDA, or not, or nobody
     CHECK(driver("8.0", "550.54.15").starts_with("unchecked: which driver"));
     CHECK(said_of(judge_container("n", image_with({}, "550.54.15")), "container_driver")
               .starts_with("unchecked: the image does not say which CUDA"));
+}
+
+TEST_CASE("doctor: CUDA's compatibility library of the node") {
+    ContainerExamined old = image_with({{"cuda", {"13.0"}}}, "550.54.15");
+    old.node_compat = "/usr/local/cuda-13.0/compat";
+    CHECK(judge_container("n", old).findings.front().fix.find(
+              "container.cuda_compat: /usr/local/cuda-13.0/compat, which this node has") !=
+          std::string::npos);
+    old.cuda_compat = "/run/autolaunch/cuda-compat";
+    CHECK(said_of(judge_container("n", old), "container_driver")
+              .find("container.cuda_compat gives ranks its library") != std::string::npos);
 }
 
 TEST_CASE("doctor: devices, NCCL and its plugin inside an image") {

@@ -90,6 +90,7 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"ranks_ended",
          Report(
              RanksEnded{1, true, {sample_end(), sample_failure().end}, -1, 5, {sample_failure()}})},
+        {"ranks_given_up", Report(RanksGivenUp{1, "no head was heard of"})},
         {"stop_asked", Report(StopAsked{15})},
         {"overslept", Report(Overslept{1})},
         {"here", Report(Here{1, 2})},

@@ -89,8 +89,8 @@ const std::map<std::string, std::string> kOnlyInWords = {
     {"unknown-file", "what the file was meant to be"},
 };
 
-bool finds(const std::string& text, const std::string& rule) {
-    const auto found = lint_text(text);
+bool finds(const std::string& text, const std::string& rule, FileKind kind = FileKind::script) {
+    const auto found = lint_text(text, kind);
     return std::any_of(found.begin(), found.end(),
                        [&](const LintFinding& finding) { return finding.rule == rule; });
 }
@@ -109,6 +109,24 @@ std::set<int> expected_lines(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("a subcommand of autolaunch's that starts no ranks is no launcher") {
+    const auto nests = [](const std::string& command) {
+        return finds("trainer: {command: " + command + "}\n", "spec-nested-launcher",
+                     FileKind::spec);
+    };
+    CHECK(!nests("[autolaunch, ckpt, verify, runs/a]"));
+    CHECK(!nests("\"set -e; exec autolaunch ckpt verify runs/a\""));
+    CHECK(nests("[autolaunch, train.py]"));
+    CHECK(nests("[/opt/bin/autolaunch, run, train.py]"));
+    CHECK(nests("\"set -e; exec srun ./train\""));
+    const std::string script =
+        "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --time=1:00:00\n"
+        "srun autolaunch -c train.yaml\nautolaunch ckpt verify runs/a\n";
+    const auto found = lint_text(script);
+    CHECK(std::none_of(found.begin(), found.end(),
+                       [](const LintFinding& finding) { return finding.line == 5; }));
+}
 
 TEST_CASE("what autolaunch gives out as examples has no mistakes") {
     std::vector<fs::path> files;

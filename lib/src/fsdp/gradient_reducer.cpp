@@ -1,5 +1,7 @@
 #include "fsdp/gradient_reducer.hpp"
 
+#include "fsdp/hidden_bytes.hpp"
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -13,12 +15,13 @@ constexpr std::uint64_t kNone = ~std::uint64_t{0};
 }  // namespace
 
 GradientReducer::GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device,
-                                 Lane& lane, const ShardedModelOptions& options)
+                                 Lane& lane, const ShardedModelOptions& options, bool hide)
     : buckets_(buckets),
       mesh_(mesh),
       device_(device),
       lane_(lane),
       options_(options),
+      free_byte_(hide ? kHiddenByte : std::uint8_t{0}),
       sums_in_place_(options.precision.reduce == options.precision.accumulate &&
                      !options.deterministic),
       states_(buckets.size()) {}
@@ -38,7 +41,7 @@ void GradientReducer::allocate() {
         if (!bucket.is_trainable())
             continue;
         bucket.allocate_gradients(mesh_, device_, is_in_place(bucket));
-        const std::size_t bytes = bucket.arena_elements() * size_of(options_.precision.reduce);
+        const std::size_t bytes = bytes_of(bucket);
         if (bucket.keeps_whole_gradient()) {
             if (!sums_in_place_)
                 states_[bucket.index()].own = device_.allocate(peers, bytes);
@@ -83,7 +86,7 @@ std::byte* GradientReducer::whole(Bucket& bucket, Stream stream) {
 }
 
 // Slots and own whole gradients are zero whenever they are free: the lane clears them behind the
-// reduction.
+// reduction. Those that are hidden meanwhile are cleared here.
 void GradientReducer::begin_whole(Bucket& bucket, State& state, Stream stream) {
     if (is_in_place(bucket)) {
         state.whole = bucket.resident_gradient();
@@ -102,6 +105,10 @@ void GradientReducer::begin_whole(Bucket& bucket, State& state, Stream stream) {
         state.ready = state.own_reduction;
         state.whole = static_cast<std::byte*>(state.own.data());
     }
+    if (free_byte_ != 0) {
+        device_.wait(stream, state.ready);
+        device_.fill(state.whole, 0, bytes_of(bucket), stream);
+    }
 }
 
 // The one whose reduction began first, on all ranks the same. Null when backward still adds to all
@@ -117,8 +124,7 @@ GradientReducer::Slot* GradientReducer::free_slot() {
 
 void GradientReducer::take_own(Bucket& bucket, State& state) {
     if (!state.own.data())  // no collective allocation: another rank may have a slot free
-        state.own =
-            device_.allocate({}, bucket.arena_elements() * size_of(options_.precision.reduce));
+        state.own = device_.allocate({}, bytes_of(bucket));
 }
 
 void GradientReducer::reduce(Bucket& bucket, Bucket::Member& member, bool last, Stream stream) {
@@ -161,8 +167,7 @@ void GradientReducer::start_reduction(Bucket& bucket, Stream stream) {
         bucket,
         [this, &bucket, &state, memory, first](Stream lane) {
             sum_over_ranks(bucket, state, memory, first, lane);
-            device_.fill(memory, 0, bucket.arena_elements() * size_of(options_.precision.reduce),
-                         lane);
+            device_.fill(memory, free_byte_, bytes_of(bucket), lane);
         },
         stream);
     (state.slot ? state.slot->reduction : state.own_reduction) = std::move(done);
@@ -269,7 +274,7 @@ void GradientReducer::reset(Stream stream) {
     forget_nonfinite(stream);
 }
 
-// Held slots are the trainer's; all others are zero when the lane is through.
+// Held slots are the trainer's; all others are clear when the lane is through.
 void GradientReducer::discard(Stream stream) {
     if (!allocated_)
         return;
@@ -280,8 +285,7 @@ void GradientReducer::discard(Stream stream) {
             device_.wait(stream, added);
         if (state.whole && !is_in_place(bucket)) {
             device_.wait(stream, state.ready);
-            device_.fill(state.whole, 0,
-                         bucket.arena_elements() * size_of(options_.precision.reduce), stream);
+            device_.fill(state.whole, free_byte_, bytes_of(bucket), stream);
             Fence zero = device_.record(stream);
             (state.slot ? state.slot->reduction : state.own_reduction) = std::move(zero);
             if (state.slot)

@@ -36,8 +36,10 @@ namespace autolaunch::fsdp {
 /// destructor until reset()'s work is.
 class GradientReducer {
 public:
+    /// With `hide`, which memory of a GPU cannot be, gradients that were reduced read as NaN, and
+    /// what a pointer from before adds to them is lost.
     GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
-                    const ShardedModelOptions& options);
+                    const ShardedModelOptions& options, bool hide = false);
     GradientReducer(const GradientReducer&) = delete;
     GradientReducer& operator=(const GradientReducer&) = delete;
     ~GradientReducer();
@@ -94,6 +96,9 @@ private:
         return sums_in_place_ && bucket.keeps_whole_gradient();
     }
     void begin_whole(Bucket& bucket, State& state, Stream stream);
+    std::size_t bytes_of(const Bucket& bucket) const noexcept {
+        return bucket.arena_elements() * size_of(options_.precision.reduce);
+    }
     Slot* free_slot();
     void take_own(Bucket& bucket, State& state);
     Fence submit(Bucket& bucket, Lane::Job job, Stream stream);
@@ -112,7 +117,8 @@ private:
     ModelDevice& device_;
     Lane& lane_;
     ShardedModelOptions options_;
-    bool sums_in_place_;  // where whole gradients stay in memory the shards lie in them
+    std::uint8_t free_byte_;  // that free slots and own whole gradients are full of
+    bool sums_in_place_;      // where whole gradients stay in memory the shards lie in them
     bool allocated_ = false;
     std::deque<Slot> slots_;
     std::vector<State> states_;  // by bucket

@@ -5,10 +5,6 @@
 
 namespace autolaunch::fsdp {
 
-namespace {
-constexpr std::byte kNan{0xff};  // in each byte: a quiet NaN in f32, bf16, f16 and f64
-}
-
 void HiddenBytes::hide(std::byte* memory, std::size_t bytes) noexcept {
     try {
         hidden_[memory].assign(memory, memory + bytes);
@@ -16,7 +12,7 @@ void HiddenBytes::hide(std::byte* memory, std::size_t bytes) noexcept {
         hidden_.erase(memory);
         return;
     }
-    std::fill_n(memory, bytes, kNan);
+    std::fill_n(memory, bytes, std::byte{kHiddenByte});
 }
 
 void HiddenBytes::show(std::byte* memory) noexcept {

@@ -5,6 +5,9 @@
 
 namespace autolaunch::fsdp {
 
+/// What hidden memory is full of: in each byte of it, a quiet NaN in f32, bf16, f16 and f64.
+inline constexpr unsigned char kHiddenByte = 0xff;
+
 /// Memory that nobody may look at holds NaNs of every float type meanwhile, and its bytes are kept
 /// here: who has a pointer from before reads none of the values that happen to be there still.
 ///

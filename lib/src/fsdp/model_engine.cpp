@@ -30,8 +30,8 @@ constexpr bool kDebugBuild = false;
 constexpr bool kDebugBuild = true;
 #endif
 
-// Whether parameters of units that are not unsharded read as NaN.
-bool hides_resharded(const ShardedModelOptions& options, const ModelDevice& device) {
+// Whether parameters of units that are not unsharded, and gradients that were reduced, read as NaN.
+bool hides_what_is_given_back(const ShardedModelOptions& options, const ModelDevice& device) {
     if (options.find_dangling && device.is_gpu())
         throw Error(ErrorCode::unsupported,
                     "find_dangling looks at parameters in the CPU's memory, and these are a GPU's",
@@ -109,10 +109,10 @@ void ModelEngine::finalize() {
     };
     gather_lane_ = device_->make_lane(present({mesh_.gather}), overlap && mesh_.gather);
     reduce_lane_ = device_->make_lane(present({mesh_.scatter, mesh_.replicas}), overlap);
+    const bool hides = hides_what_is_given_back(options_, *device_);
     gatherer_.emplace(buckets_, mesh_, *device_, *gather_lane_,
-                      static_cast<std::size_t>(options_.gather_slots),
-                      hides_resharded(options_, *device_));
-    reducer_.emplace(buckets_, mesh_, *device_, *reduce_lane_, options_);
+                      static_cast<std::size_t>(options_.gather_slots), hides);
+    reducer_.emplace(buckets_, mesh_, *device_, *reduce_lane_, options_, hides);
     masters_.emplace(*device_, calls_);
     if (device_->is_gpu())
         for (const auto& communicator :

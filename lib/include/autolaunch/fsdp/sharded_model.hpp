@@ -63,8 +63,9 @@ struct ShardedModelOptions {
     /// on the reduction's thread, so that an optimizer can say who made them.
     bool find_nonfinite = true;
     /// For debugging, on CPUs: gathered parameters read as NaN while their unit is not unsharded,
-    /// so that a pointer that outlived its scope shows, instead of working until another unit takes
-    /// the memory. Costs two copies a scope, and memory for the copies. Debug builds of the library
+    /// and gradients that take turns in memory from their reduction on, so that a pointer that
+    /// outlived its scope shows, instead of working until another unit takes the memory. Costs two
+    /// copies a scope, and memory for the copies. Debug builds of the library
     /// (without NDEBUG) always do it.
     bool find_dangling = false;
 };
