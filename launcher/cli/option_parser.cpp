@@ -43,7 +43,7 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch "
-    "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|drain|attach|top|"
+    "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|gc|drain|attach|top|"
     "policy|render|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
@@ -278,6 +278,16 @@ Words words_of(Command command) {
                 "autolaunch clean [--job ID] [--dry-run] [--drain] [--json]",
                 "Exits with 0 when nothing is left, and 78 where something does not go.\n\n"
                 "Examples:\n  autolaunch clean --dry-run\n  srun autolaunch clean --job 4711"};
+        case Command::gc:
+            return {
+                "Says which data that jobs have staged on this node (storage.stage_in) has not "
+                "been "
+                "used for long, and\nwith --apply removes it: your own, and nothing that a job "
+                "uses. docs/guides/data.md.",
+                "autolaunch gc [--apply] [--older-than TIME] [--scratch FOLDER] [--json]",
+                "Exits with 73 where the folder cannot be used.\n\n"
+                "Examples:\n  autolaunch gc\n  srun --ntasks-per-node=1 autolaunch gc --apply "
+                "--older-than 14d"};
         default:
             return {"Starts the ranks of a distributed training job, places and watches them.",
                     kRunUsage, kRunExamples};
@@ -343,9 +353,9 @@ void OptionParser::declare_all() {
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
-        command_ != Command::drain && command_ != Command::attach && command_ != Command::top &&
-        command_ != Command::policy && command_ != Command::audit && command_ != Command::login &&
-        command_ != Command::sweep && command_ != Command::render)
+        command_ != Command::gc && command_ != Command::drain && command_ != Command::attach &&
+        command_ != Command::top && command_ != Command::policy && command_ != Command::audit &&
+        command_ != Command::login && command_ != Command::sweep && command_ != Command::render)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -361,6 +371,8 @@ void OptionParser::declare_all() {
         add_report_options();
     if (command_ == Command::clean)
         add_clean_options();
+    if (command_ == Command::gc)
+        add_gc_options();
     if (command_ == Command::drain || command_ == Command::attach || command_ == Command::top)
         add_call_options();
     if (command_ == Command::policy)
@@ -823,6 +835,18 @@ void OptionParser::add_clean_options() {
         .group("General");
 }
 
+void OptionParser::add_gc_options() {
+    flag("--json", json_, "As JSON (docs/json-output.md)").group("General");
+    flag("--apply", apply_, "Remove it; without this nothing is removed").group("General");
+    option("--older-than", older_than_,
+           "What was used within that time stays, unless its job said storage.keep (7d)")
+        .type_name("TIME")
+        .group("General");
+    option("--scratch", scratch_, "As storage.scratch: the node's folder")
+        .type_name("FOLDER")
+        .group("General");
+}
+
 void OptionParser::add_key_options() {
     const char* group = "Keys (docs/encryption.md)";
     CheckpointKeys& keys = checkpoints_.keys;
@@ -917,6 +941,9 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.job = job_id_;
     into.secret_file = secret_file_;
     into.dry_run = dry_run_;
+    into.apply = apply_;
+    into.scratch = scratch_;
+    into.older_than = older_than_;
     into.drain = drain_;
     into.take_back = take_back_;
     into.once = once_;

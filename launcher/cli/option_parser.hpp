@@ -40,6 +40,7 @@ private:
     void add_key_options();
     void add_report_options();
     void add_clean_options();
+    void add_gc_options();
     void add_call_options();
     void add_policy_options();
     void add_render_options();
@@ -95,6 +96,8 @@ private:
     std::string only_;        ///< of checkpoints
     std::string recipients_;  ///< of checkpoints
     std::string html_file_, job_id_, secret_file_;
+    bool apply_ = false;
+    std::string scratch_, older_than_;
     bool dry_run_ = false, drain_ = false, take_back_ = false, once_ = false, replay_ = false;
 };
 

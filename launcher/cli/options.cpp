@@ -7,6 +7,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "manifests/manifests.hpp"
 #include "spec/spec.hpp"
+#include "spec/units.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -365,7 +366,7 @@ void check_report(const CommandLine& line, const std::vector<std::string>& words
         throw UsageError("--csv and --json exclude each other");
 }
 
-/// `report RUN_DIR...`, `clean`, `drain NODE`, `attach JOB`, `top JOB` and `login FILE`.
+/// `report RUN_DIR...`, `clean`, `gc`, `drain NODE`, `attach JOB`, `top JOB` and `login FILE`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
     line.command = command;
@@ -379,6 +380,10 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     if (command == Command::clean && !taken.words.empty())
         throw UsageError(taken.words[0] + ": clean takes options alone",
                          "autolaunch clean --job 4711");
+    if (command == Command::gc && !taken.words.empty())
+        throw UsageError(taken.words[0] + ": gc takes options alone", "autolaunch gc --apply");
+    if (command == Command::gc && !line.older_than.empty() && !duration_from(line.older_than))
+        throw UsageError(line.older_than + " is no duration", "autolaunch gc --older-than 7d");
     if (command == Command::drain && taken.words.size() != 1)
         throw UsageError(taken.words.empty() ? "drain needs a node" : "drain takes one node",
                          "autolaunch drain node7 --job runs/4711");
@@ -573,7 +578,7 @@ const std::map<std::string, Command>& subcommands() {
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
         {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
         {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top},
-        {"render", Command::render}};
+        {"render", Command::render}, {"gc", Command::gc}};
     return kCommands;
 }
 
@@ -597,7 +602,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         return parse_sweep_line(std::move(rest));
     if (line.command == Command::report || line.command == Command::clean ||
         line.command == Command::drain || line.command == Command::attach ||
-        line.command == Command::top || line.command == Command::login)
+        line.command == Command::top || line.command == Command::login ||
+        line.command == Command::gc)
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
     const bool of_a_job = line.command == Command::run || line.command == Command::plan ||

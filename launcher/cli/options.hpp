@@ -65,6 +65,7 @@ enum class Command {
     render,
     audit,
     login,
+    gc,
     completion,
     help,
     version
@@ -108,6 +109,9 @@ struct CommandLine {
     bool drain = false;       ///< run --drain, clean --drain
     bool take_back = false;   ///< drain --take-back
     bool once = false;        ///< top --once
+    bool apply = false;       ///< gc --apply
+    std::string scratch;      ///< gc --scratch
+    std::string older_than;   ///< gc --older-than
     bool replay = false;      ///< top --replay
 };
 

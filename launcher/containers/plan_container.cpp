@@ -61,6 +61,8 @@ ContainerNeeds needs_of(const LaunchPlan& plan) {
         if (secret.as == SecretSpec::As::environment)
             needs.secret_variables.push_back(secret.name);
     }
+    for (const StagedItem& item : plan.staging.items)
+        needs.variables.push_back(item.variable);
     needs.variables.emplace_back(kPythonPath);
     return needs;
 }

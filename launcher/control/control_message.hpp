@@ -369,7 +369,8 @@ enum class RelayChannel : std::uint8_t {
     input,
     hand_over,
     secret_question,
-    secret_answer
+    secret_answer,
+    staging
 };
 /// I live. Sent by both ends when they have said nothing else for a while.
 struct Heartbeat {

@@ -44,6 +44,9 @@ std::vector<ContainerBind> binds_of_start(const LaunchPlan& plan, const RankPlac
         if (secret.as == SecretSpec::As::file && !file.empty())
             binds.push_back({file, file, false, "secrets." + secret.name});
     }
+    for (const StagedItem& item : plan.staging.items)
+        if (const std::string data = variable_in(environment, item.variable); !data.empty())
+            binds.push_back({data, data, false, "storage.stage_in: " + item.name});
     return binds;
 }
 

@@ -187,6 +187,9 @@ std::vector<pid_t> Generation::own_processes() const {
         pids.push_back(node_.packages->pid());
     if (node_.secrets != nullptr && node_.secrets->asking() > 0)
         pids.push_back(node_.secrets->asking());
+    if (node_.stage_in != nullptr)
+        for (const pid_t pid : node_.stage_in->pids())
+            pids.push_back(pid);
     if (node_.warm != nullptr)
         for (const pid_t spare : node_.warm->pids())
             pids.push_back(spare);

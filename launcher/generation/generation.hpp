@@ -28,6 +28,7 @@
 #include "report/event.hpp"
 #include "sampler/node_sampler.hpp"
 #include "spawn/agent_pulse.hpp"
+#include "staging/stage_in.hpp"
 #include "stopping/stop_facts.hpp"
 #include "tasks/stand_ins.hpp"
 #include "warm_processes/warm_processes.hpp"
@@ -74,6 +75,7 @@ struct NodeContext {
     WarmProcesses* warm = nullptr;    ///< that may take a rank's place; null: there are none
     HandOver* packages = nullptr;     ///< what that one imports; null: it is read where it is
     JobSecrets* secrets = nullptr;    ///< of the ranks; null: there are none
+    StageIn* stage_in = nullptr;      ///< the ranks' data; null: there is none
     NodeSampler* sampler = nullptr;   ///< measures this node; null: nobody does
     /// Makes `plan` and `roster` anew, for so many ranks by node rank, and nodes in that order of
     /// ranks; between generations. Throws Error.

@@ -159,6 +159,9 @@ void Generation::end_leftovers() {
         not_ours.push_back(node_.python->pid());  // for the next generation
     if (node_.packages != nullptr && node_.packages->pid() > 0)
         not_ours.push_back(node_.packages->pid());  // for other nodes
+    if (node_.stage_in != nullptr)
+        for (const pid_t pid : node_.stage_in->pids())
+            not_ours.push_back(pid);  // for the next generation, and for other nodes
     if (node_.warm != nullptr)
         for (const pid_t spare : node_.warm->pids())
             not_ours.push_back(spare);  // for the next generation

@@ -64,6 +64,8 @@ bool Generation::can_start(const Inheritance& inherited, std::function<void()> t
     starting_rank_ = ranks_.front().plan().rank;
     if (node_.secrets != nullptr && !node_.secrets->is_settled(number_, then))
         return false;
+    if (node_.stage_in != nullptr && !node_.stage_in->is_settled(number_, then))
+        return false;
     if (node_.packages != nullptr && !have_packages(then))
         return false;
     if (node_.python == nullptr)
@@ -193,6 +195,8 @@ ChildSpec Generation::child_of(const RankProcess& rank, const RankFiles& files,
                    .stdout_fd = (terminals.out ? terminals.out : files.out).get(),
                    .stderr_fd = (terminals.err ? terminals.err : files.err).get()};
     spec.ignores_hangup = inherited.ignores_hangup;
+    if (node_.stage_in != nullptr)
+        node_.stage_in->give(spec.environment);
     if (node_.input == nullptr)
         return spec;
     if (const int input = node_.input->descriptor_for(planned.rank); input >= 0)

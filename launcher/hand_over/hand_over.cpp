@@ -19,7 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr auto kChannel = control::RelayChannel::hand_over;
 constexpr int kHead = 0, kDeepestMessage = 5;
 constexpr auto kReply = std::chrono::seconds(15);  // of the head
 constexpr auto kMoverSilence =
@@ -40,34 +39,23 @@ std::string megabytes(std::int64_t bytes) { return fmt::format("{:.0f} MB", byte
 
 }  // namespace
 
-HandOver::HandOver(asio::io_context& io, Member& member, std::string address)
-    : io_(io), member_(member), address_(std::move(address)), timer_(io) {}
+HandOver::HandOver(asio::io_context& io, Member& member, std::string address, Subject subject)
+    : io_(io),
+      member_(member),
+      address_(std::move(address)),
+      subject_(std::move(subject)),
+      timer_(io) {}
 
 HandOver::~HandOver() = default;
 
 bool HandOver::is_settled(int generation, const std::function<Wanted()>& wanted,
                           std::function<void()> then) {
-    if (generation != generation_) {
-        generation_ = generation;  // in each: who joins later is answered, too
-        member_.on_relay(kChannel, generation,
+    if (std::exchange(generation_, generation) != generation && !subject_.number)
+        member_.on_relay(subject_.channel, generation,  // in each: who joins later is answered, too
                          [this, alive = std::weak_ptr(alive_)](int node, std::string_view text) {
-                             if (alive.expired())
-                                 return;
-                             try {
-                                 hear_node(node, text);
-                             } catch (const Error& error) {
-                                 notes_.push_back(
-                                     fmt::format("trainer.preload_from: node {} said what makes no "
-                                                 "sense: {}",
-                                                 node, error.what()));
-                             } catch (const Json::exception& error) {
-                                 notes_.push_back(
-                                     fmt::format("trainer.preload_from: node {} said what makes no "
-                                                 "sense: {}",
-                                                 node, error.what()));
-                             }
+                             if (!alive.expired())
+                                 hear(node, text);
                          });
-    }
     if (state_ == State::settled)
         return true;
     if (state_ == State::idle) {
@@ -78,6 +66,27 @@ bool HandOver::is_settled(int generation, const std::function<Wanted()>& wanted,
         return true;
     then_ = std::move(then);
     return false;
+}
+
+void HandOver::hear(int node, std::string_view text) {
+    const auto is_nonsense = [&](const char* why) {
+        notes_.push_back(
+            fmt::format("{}: node {} said what makes no sense: {}", subject_.label, node, why));
+    };
+    try {
+        hear_node(node, text);
+    } catch (const Error& error) {
+        is_nonsense(error.what());
+    } catch (const Json::exception& error) {
+        is_nonsense(error.what());
+    }
+}
+
+void HandOver::tell(int node, const std::string& text) {
+    Json json = Json::parse(text);
+    if (subject_.number)
+        json["item"] = *subject_.number;
+    member_.relay(subject_.channel, generation_, node, json.dump());
 }
 
 void HandOver::begin(const Wanted& wanted) {
@@ -104,13 +113,14 @@ void HandOver::begin(const Wanted& wanted) {
         files.push_back(std::move(use));
     }
     why_whole_ = wanted.why_whole;
-    if (!why_whole_.empty() && member_.node_rank() == kHead)
-        notes_.push_back("trainer.preload_from: only whole files are handed on: " + why_whole_);
+    if (!why_whole_.empty() && !subject_.number && member_.node_rank() == kHead)
+        notes_.push_back(subject_.label + ": only whole files are handed on: " + why_whole_);
     mover_->send(Json{{"files", files},
                       {"cache", wanted.cache},
                       {"most_bytes", wanted.most_bytes},
                       {"nodes", member_.node_count()},
-                      {"in_pieces", why_whole_.empty()}}
+                      {"in_pieces", why_whole_.empty()},
+                      {"are_programs", subject_.are_programs}}
                      .dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -120,8 +130,7 @@ void HandOver::hear_mover(const std::string& line) {
     try {
         const Json said = parse(line);
         if (said.contains("port"))
-            member_.relay(kChannel, generation_, kHead,
-                          Json{{"host", address_}, {"port", said["port"]}}.dump());
+            tell(kHead, Json{{"host", address_}, {"port", said["port"]}}.dump());
         if (said.contains("port") && member_.node_rank() != kHead) {
             timer_.expires_after(kReply);
             timer_.async_wait([this](const std::error_code& error) {
@@ -129,6 +138,8 @@ void HandOver::hear_mover(const std::string& line) {
                     give_up("the head did not answer");
             });
         }
+        if (said.contains("bytes") && subject_.on_progress)
+            subject_.on_progress(whole_number<std::int64_t>(said["bytes"]));
         if (said.contains("done"))
             take_result(line);
         if (said.contains("failed"))
@@ -154,7 +165,7 @@ void HandOver::hear_node(int node, std::string_view text) {
 // The head's own is the first, for what it reads is the source of all.
 void HandOver::arrive(int node, MoverAddress address) {
     if (!refusal_.empty())
-        return member_.relay(kChannel, generation_, node, Json{{"no", refusal_}}.dump());
+        return tell(node, Json{{"no", refusal_}}.dump());
     if (node != kHead && places_.empty())
         return early_.emplace_back(node, std::move(address)), void();
     if (places_.empty())
@@ -171,7 +182,7 @@ void HandOver::place(int node) {
         const MoverAddress& its = places_[static_cast<std::size_t>(place)];
         above.push_back({its.host, its.port});
     }
-    member_.relay(kChannel, generation_, node, Json{{"key", key_}, {"above", above}}.dump());
+    tell(node, Json{{"key", key_}, {"above", above}}.dump());
 }
 
 void HandOver::take_place(std::string_view text) {
@@ -205,7 +216,7 @@ void HandOver::take_result(std::string_view text) {
     }
     if (files > 0)
         notes_.push_back(fmt::format(
-            "trainer.preload_from: {} file{} ({}) {} read from the shared file system: {}", files,
+            "{}: {} file{} ({}) {} read from the shared file system: {}", subject_.label, files,
             files == 1 ? "" : "s", megabytes(result_.left_bytes), files == 1 ? "is" : "are", why));
     mover_->expect_nothing();
     settle();
@@ -217,14 +228,12 @@ void HandOver::give_up(const std::string& why) {
     if (member_.node_rank() == kHead) {
         refusal_ = why;
         for (const auto& [node, address] : std::exchange(early_, {}))
-            member_.relay(kChannel, generation_, node, Json{{"no", why}}.dump());
+            tell(node, Json{{"no", why}}.dump());
     }
     if (state_ != State::waiting)
         return;
-    notes_.push_back(
-        "trainer.preload_from: what imports read comes from the shared file "
-        "system: " +
-        why);
+    notes_.push_back(subject_.label + ": " + subject_.what +
+                     " from the shared file system: " + why);
     result_ = {};
     if (mover_)
         mover_->expect_nothing();

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -41,8 +42,21 @@ public:
         std::int64_t found_bytes = 0, come_bytes = 0, left_bytes = 0;
     };
 
+    /// Of several hand-overs in one job, each has a number, and whoever has them all hears what
+    /// nodes say on their channel, and passes it to hear().
+    struct Subject {
+        control::RelayChannel channel = control::RelayChannel::hand_over;
+        std::string label = "trainer.preload_from";
+        std::string what = "what imports read comes";
+        std::optional<int> number = {};
+        bool are_programs = true;  ///< that are run: not from a file system that lets nobody
+        std::function<void(std::int64_t bytes)> on_progress = {};
+    };
+
     /// `address` is where other nodes reach this one.
-    HandOver(asio::io_context& io, Member& member, std::string address);
+    HandOver(asio::io_context& io, Member& member, std::string address)
+        : HandOver(io, member, std::move(address), Subject{}) {}
+    HandOver(asio::io_context& io, Member& member, std::string address, Subject subject);
     HandOver(const HandOver&) = delete;
     HandOver& operator=(const HandOver&) = delete;
     ~HandOver();
@@ -51,6 +65,8 @@ public:
     /// when it is over.
     bool is_settled(int generation, const std::function<Wanted()>& wanted,
                     std::function<void()> then);
+    /// With a number: what a node has said on the channel.
+    void hear(int node, std::string_view text);
     const Result& result() const { return result_; }
     /// To whom a mount of the files in pieces is handed (MountDoor); -1: there is nobody.
     int door() const { return mover_ ? mover_->door() : -1; }
@@ -69,6 +85,7 @@ private:
     void begin(const Wanted& wanted);
     void hear_mover(const std::string& line);
     void hear_node(int node, std::string_view text);
+    void tell(int node, const std::string& text);
     void arrive(int node, MoverAddress address);
     void place(int node);
     void take_place(std::string_view text);
@@ -80,6 +97,7 @@ private:
     asio::io_context& io_;
     Member& member_;
     const std::string address_;
+    const Subject subject_;
     State state_ = State::idle;
     int generation_ = -1, started_ = 0;
     std::function<void()> then_;

@@ -26,19 +26,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kProgram = "autolaunch-mover";
 constexpr std::size_t kMostHeard = 256U << 20;
 constexpr int kItsDoor = 3;
 constexpr auto kEnd = std::chrono::seconds(2);
 
-fs::path find_mover() {
+fs::path find_program(const std::string& name) {
     std::error_code error;
     const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
     if (!error)
-        for (const char* place : {"../libexec/autolaunch", "hand_over", "."})
-            if (const fs::path path = folder / place / kProgram; ::access(path.c_str(), X_OK) == 0)
+        for (const char* place : {"../libexec/autolaunch", "hand_over", "staging", "."})
+            if (const fs::path path = folder / place / name; ::access(path.c_str(), X_OK) == 0)
                 return path;
-    throw Error(ErrorCode::unsupported, std::string(kProgram) + " is not beside autolaunch");
+    throw Error(ErrorCode::unsupported, name + " is not beside autolaunch");
 }
 
 std::pair<UniqueFd, UniqueFd> pair_of_sockets(int type) {
@@ -51,14 +50,18 @@ std::pair<UniqueFd, UniqueFd> pair_of_sockets(int type) {
 }  // namespace
 
 MoverProcess::MoverProcess(asio::io_context& io, std::chrono::milliseconds silence,
-                           Handlers handlers)
-    : socket_(io), timer_(io), silence_(silence), handlers_(std::move(handlers)) {
+                           Handlers handlers, const Program& program)
+    : socket_(io),
+      timer_(io),
+      silence_(silence),
+      name_(program.name),
+      handlers_(std::move(handlers)) {
     auto [ours, its] = pair_of_sockets(SOCK_STREAM);
     auto [our_door, its_door] = pair_of_sockets(SOCK_SEQPACKET);
     const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
     ChildSpec spec;
-    spec.argv = {find_mover()};
-    spec.environment = {"PATH=/usr/bin:/bin"};
+    spec.argv = {find_program(name_)};
+    spec.environment = program.environment;
     spec.workdir = "/";
     spec.stdin_fd = its.get();
     spec.stdout_fd = spec.stderr_fd = nowhere.get();
@@ -111,7 +114,7 @@ void MoverProcess::read() {
                                 if (error == asio::error::operation_aborted)
                                     return;
                                 if (error || heard_.size() > kMostHeard)
-                                    return end("autolaunch-mover has ended");
+                                    return end(name_ + " has ended");
                                 heard_.append(bytes_, count);
                                 watch();
                                 read();
@@ -137,7 +140,7 @@ void MoverProcess::watch() {
     timer_.expires_after(silence_);
     timer_.async_wait([this](const std::error_code& error) {
         if (!error && is_awaited_)
-            end("autolaunch-mover does not answer");
+            end(name_ + " does not answer");
     });
 }
 

@@ -8,13 +8,16 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 
-/// The agent's side of an autolaunch-mover: lines of JSON both ways.
+/// The agent's side of a process beside it that touches files, and may hang with their file system:
+/// autolaunch-mover, or another one of autolaunch's. Lines of JSON both ways.
 ///
-/// Owner: HandOver. Threads: the agent's one, the main one. Blocks: the constructor, until it runs;
-/// the destructor, some seconds at most.
+/// Owner: HandOver, or who has work of that kind. Threads: the agent's one, the main one. Blocks:
+/// the constructor, until it runs; the destructor, some seconds at most.
 class MoverProcess {
 public:
     struct Handlers {
@@ -22,8 +25,15 @@ public:
         /// It ended, or said nothing for `silence` while it was to: it is killed. Once.
         std::function<void(const std::string& why)> on_end;
     };
+    struct Program {
+        std::string name = "autolaunch-mover";
+        std::vector<std::string> environment = {"PATH=/usr/bin:/bin"};
+    };
     /// Throws SpawnError, SystemError, and Error where the program is not beside autolaunch.
-    MoverProcess(asio::io_context& io, std::chrono::milliseconds silence, Handlers handlers);
+    MoverProcess(asio::io_context& io, std::chrono::milliseconds silence, Handlers handlers,
+                 const Program& program);
+    MoverProcess(asio::io_context& io, std::chrono::milliseconds silence, Handlers handlers)
+        : MoverProcess(io, silence, std::move(handlers), Program{}) {}
     MoverProcess(const MoverProcess&) = delete;
     MoverProcess& operator=(const MoverProcess&) = delete;
     ~MoverProcess();
@@ -46,6 +56,7 @@ private:
     asio::posix::stream_descriptor socket_;
     asio::steady_timer timer_;
     const std::chrono::milliseconds silence_;
+    const std::string name_;
     Handlers handlers_;
     pid_t pid_ = -1;
     UniqueFd pidfd_, door_;

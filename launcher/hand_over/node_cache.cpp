@@ -31,13 +31,13 @@ constexpr std::time_t kAbandoned_s = 60, kUnused_s = 24 * 3600;
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr mode_t kOwnersRead = 0400, kReadAndExecute = 0555;
 
-OwnedFolder open_folder(const fs::path& path) {
+OwnedFolder open_folder(const fs::path& path, bool are_programs) {
     OwnedFolder folder = OwnedFolder::make(path).private_folder(kFolder);
     struct statvfs facts {};
     if (::fstatvfs(folder.fd(), &facts) != 0)
         throw SystemError(errno, "look at " + folder.path().string());
     const char* remedy = "name another folder in trainer.preload_cache";
-    if ((facts.f_flag & ST_NOEXEC) != 0)
+    if (are_programs && (facts.f_flag & ST_NOEXEC) != 0)
         throw Error(
             ErrorCode::unsupported,
             folder.path().string() + " is mounted so that no program is run from it (noexec)",
@@ -90,8 +90,8 @@ std::string copy_key(const SharedFile& file) {
     return hex128(hash128(text.data(), text.size()));
 }
 
-NodeCache::NodeCache(const fs::path& folder, std::int64_t most_bytes)
-    : folder_(open_folder(folder)), room_{most_bytes} {
+NodeCache::NodeCache(const fs::path& folder, std::int64_t most_bytes, bool are_programs)
+    : folder_(open_folder(folder, are_programs)), room_{most_bytes} {
     list();
 }
 

@@ -36,8 +36,10 @@ public:
     };
 
     /// `folder` is made where it is missing. Throws Error with the remedy where it is another
-    /// user's, lets others in, is no place to run programs from or is itself of a network.
-    NodeCache(const std::filesystem::path& folder, std::int64_t most_bytes);
+    /// user's, lets others in, is no place to run programs from (if they are) or is itself of a
+    /// network.
+    NodeCache(const std::filesystem::path& folder, std::int64_t most_bytes,
+              bool are_programs = true);
 
     const std::filesystem::path& path() const { return folder_.path(); }
     int fd() const { return folder_.fd(); }

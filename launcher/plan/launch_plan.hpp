@@ -8,6 +8,7 @@
 #include "plan/mpi_choice.hpp"
 #include "plan/output_choice.hpp"
 #include "plan/preload_choice.hpp"
+#include "plan/staging_choice.hpp"
 #include "secrets/secrets.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
@@ -95,6 +96,7 @@ struct LaunchPlan {
     OutputChoice output;    ///< so is this
     PreloadChoice preload;  ///< and this
     ContainerChoice container;  ///< and this
+    StagingChoice staging;      ///< and this
 };
 
 /// What is known only once a generation has its sockets.

@@ -93,6 +93,24 @@ void put_given_secrets(JsonText& json, const std::vector<SecretSpec>& secrets) {
     });
 }
 
+void put_staging(JsonText& json, const StagingChoice& staging) {
+    json.object([&] {
+        json.member("scratch", staging.scratch);
+        json.member("reason", staging.reason);
+        json.member("items", [&] {
+            json.array(staging.items, [&](const StagedItem& item) {
+                json.object([&] {
+                    json.member("name", item.name);
+                    json.member("variable", item.variable);
+                    json.member("from", item.from);
+                    json.member("verify", item.verify);
+                    json.member("found", item.found);
+                });
+            });
+        });
+    });
+}
+
 void put_nccl(JsonText& json, const NcclEnvironment& nccl) {
     json.object([&] {
         json.member("profile", nccl.profile);
@@ -212,6 +230,8 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
             json.array(plan.ranks, [&](const RankPlan& rank) { put_rank(json, rank); });
         });
         json.member("secrets", [&] { put_given_secrets(json, plan.spec.given_secrets); });
+        if (!plan.staging.items.empty())
+            json.member("staging", [&] { put_staging(json, plan.staging); });
         json.object("store", [&] {
             json.member("listens", store.listens);
             json.member("admits", store.admits);

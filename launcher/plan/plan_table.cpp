@@ -129,6 +129,15 @@ std::string secrets_section(const LaunchPlan& plan) {
     return format_rows(rows, "  ");
 }
 
+std::string staging_section(const StagingChoice& staging) {
+    std::vector<Row> rows{{"scratch", staging.scratch, staging.reason}};
+    for (const StagedItem& item : staging.items)
+        rows.push_back({item.variable, item.from,
+                        (item.found.empty() ? "seen when the job starts" : item.found) +
+                            (item.verify.empty() ? "" : " · verified by " + item.verify)});
+    return format_rows(rows, "  ");
+}
+
 std::string store_section(const LaunchPlan& plan) {
     const StoreExposure store = store_exposure(plan);
     return format_rows(
@@ -296,6 +305,9 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
         text += "\ncheckpoints of the library, by the spec\n" + format_rows(checkpoints, "  ");
     if (!plan.spec.given_secrets.empty())
         text += "\nsecrets of ranks, read when a generation starts\n" + secrets_section(plan);
+    if (!plan.staging.items.empty())
+        text +=
+            "\ndata on this node's own disk, before ranks start\n" + staging_section(plan.staging);
     text += "\nstore of the ranks\n" + store_section(plan);
     if (plan.node_count > 1)
         text += "\nbetween the nodes\n" + way_section(plan);

@@ -64,6 +64,21 @@ std::string preload_line(const PythonPreloaded& imports) {
                                          imports.late));
 }
 
+std::string staging_line(const DataStaging& staging) {
+    return fmt::format("  staging   {}: {} of {}", staging.name,
+                       format_bytes(static_cast<std::uint64_t>(staging.bytes)),
+                       format_bytes(static_cast<std::uint64_t>(staging.of)));
+}
+
+std::string staged_line(const DataStaged& staged) {
+    const std::string what = fmt::format("  staged    {}: {} in {}", staged.name,
+                                         format_bytes(static_cast<std::uint64_t>(staged.bytes)),
+                                         plural(static_cast<int>(staged.files), "file"));
+    if (staged.was_here)
+        return what + fmt::format(" · on this node already, {}", format_duration(staged.took));
+    return what + " in " + format_duration(staged.took);
+}
+
 std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style) {
     const std::string ran = format_duration(job.ran);
     const bool is_early = job.exit_code == exit_code::kSuccess && job.outcome == "stopped early";

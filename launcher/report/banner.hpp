@@ -12,6 +12,8 @@ std::string banner(const JobStarted& job, std::string_view version, const TextSt
 /// The line that all ranks of all nodes run: "placed    32/32 ranks as planned in 0.2 s · binding
 /// exclusive on 8 NUMA nodes · 32 GPUs". A restart's is short. Pure.
 std::string preload_line(const PythonPreloaded& imports);
+std::string staging_line(const DataStaging& staging);
+std::string staged_line(const DataStaged& staged);
 std::string placement_line(const JobStarted& job, const GenerationStarted& started,
                            bool is_restart);
 /// The line at its end: "done in 63 s · 1 restart · runs/4711". Pure.

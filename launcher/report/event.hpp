@@ -271,6 +271,19 @@ struct SpareReady {
     int local_rank = 0, pid = 0;
     std::chrono::milliseconds took{0};  ///< from its start on
 };
+/// Data of the job is being brought to this node's own disk.
+struct DataStaging {
+    std::string name;
+    std::int64_t bytes = 0, of = 0;
+};
+/// It is there.
+struct DataStaged {
+    std::string name, path;
+    std::int64_t bytes = 0, files = 0;
+    std::int64_t read_bytes = 0;  ///< of it from its source, by this node, now
+    bool was_here = false;        ///< since an earlier job
+    std::chrono::milliseconds took{0};
+};
 struct WarningRaised {
     std::string text;
 };
@@ -289,9 +302,9 @@ struct Event {
                  MessageReported, StopRequested, RankSignalled, RankExited, StopExplained,
                  StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost, WorldChanged,
                  NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged, SpawnFailed,
-                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady, WarningRaised,
-                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobHung,
-                 StragglersSeen, WaitsMeasured, JobEnded>
+                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady, DataStaging,
+                 DataStaged, WarningRaised, FlightShown, StandstillNoticed, StandstillOver,
+                 StacksShown, JobHung, StragglersSeen, WaitsMeasured, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -303,6 +303,19 @@ std::pair<const char*, Json> describe(const PythonPreloaded& e) {
         json["copies"] = e.copies;
     return {"python_preloaded", json};
 }
+std::pair<const char*, Json> describe(const DataStaging& e) {
+    return {"data_staging", {{"name", e.name}, {"bytes", e.bytes}, {"of", e.of}}};
+}
+std::pair<const char*, Json> describe(const DataStaged& e) {
+    return {"data_staged",
+            {{"name", e.name},
+             {"path", e.path},
+             {"bytes", e.bytes},
+             {"files", e.files},
+             {"read_bytes", e.read_bytes},
+             {"was_here", e.was_here},
+             {"seconds", seconds(e.took)}}};
+}
 std::pair<const char*, Json> describe(const SpareReady& e) {
     return {"spare_ready",
             {{"local_rank", e.local_rank}, {"pid", e.pid}, {"seconds", seconds(e.took)}}};

@@ -189,6 +189,16 @@ void Reporter::show(const Event&, const PythonPreloaded& imports) {
         console_.write_message(preload_line(imports));
 }
 
+void Reporter::show(const Event&, const DataStaging& staging) {
+    if (!options_.quiet)
+        console_.write_message(staging_line(staging));
+}
+
+void Reporter::show(const Event&, const DataStaged& staged) {
+    if (!options_.quiet)
+        console_.write_message(staged_line(staged));
+}
+
 void Reporter::show_countdown(Clock::time_point now) {
     const auto left = std::chrono::ceil<std::chrono::seconds>(countdown_->kill_at - now);
     console_.set_status(left.count() <= 0

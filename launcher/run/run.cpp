@@ -43,6 +43,7 @@
 #include "run/time_limit_inquiry.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
+#include "staging/plan_staging.hpp"
 #include "stdio/line_buffering.hpp"
 #include "stopping/stranded.hpp"
 #include "stopping/unseen_step.hpp"
@@ -101,7 +102,8 @@ bool ignores_hangup() {
 }
 
 // A driver that hangs does not hold a start up for long: it is named, and the ranks will find out.
-constexpr auto kClaimsOfStart = std::chrono::seconds(1), kClaimsOfPlan = std::chrono::seconds(10);
+constexpr auto kClaimsOfStart = std::chrono::seconds(1), kClaimsOfPlan = std::chrono::seconds(10),
+               kStagingOfPlan = std::chrono::seconds(20);
 
 void add_gpu_claims(GpuClaimsInquiry& inquiry, std::chrono::milliseconds wait, LaunchPlan& plan) {
     std::vector<GpuOfRank> planned;
@@ -162,6 +164,7 @@ LaunchPlan plan_generation(const JobSpec& spec, const Allocation& allocation,
     plan_output(plan, environment);
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
+    plan_staging(plan);
     plan_container(plan, environment);
     return plan;
 }
@@ -256,6 +259,8 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_output(plan, environment);
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
+    plan_staging(plan);
+    look_at_staging(plan, kStagingOfPlan);
     plan_container(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
     ticket.add_warning(plan);

@@ -7,6 +7,7 @@
 #include "spec/rank_words.hpp"
 #include "spec/restart_rules.hpp"
 #include "spec/scalar.hpp"
+#include "spec/storage_words.hpp"
 #include "spec/units.hpp"
 
 #include <algorithm>
@@ -116,6 +117,7 @@ private:
     bool read(std::map<std::string, KubernetesSecretKey>& field) {
         return read_by(read_secret_keys, field);
     }
+    bool read(std::vector<StageInSpec>& field) { return read_by(read_stage_in, field); }
     bool read(ResourceSpec& field) {
         if (key_.form == Form::nodes)
             return read_nodes(field);

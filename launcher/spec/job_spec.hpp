@@ -6,6 +6,7 @@
 #include "spec/kubernetes_spec.hpp"
 #include "spec/rendezvous_spec.hpp"
 #include "spec/secret_spec.hpp"
+#include "spec/storage_spec.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -275,6 +276,7 @@ struct JobSpec {
     KubernetesSpec kubernetes;
     CheckpointSpec checkpoint;
     WorkspaceSpec workspace;
+    StorageSpec storage;
     MonitoringSpec monitoring;
     RestartSpec restart;
     LoggingSpec logging;

@@ -583,6 +583,38 @@ Section workspace_section() {
           "with an emptyDir."}}};
 }
 
+Section storage_section() {
+    return {
+        "storage",
+        "Data that ranks find on their node's own disk (docs/guides/data.md): read from its source "
+        "once, and kept there for the jobs that come after.",
+        false,
+        false,
+        {{"scratch", Form::text, FIELD(storage.scratch), "auto",
+          "The folder on each node's own disk. auto: storage_management.scratch_space of the "
+          "administrator's file, else /var/tmp. What is staged is in autolaunch-UID below it."},
+         {"limit", Form::size, FIELD(storage.limit_bytes), "",
+          "What may be kept there of all jobs together; what was not used for longest goes first. "
+          "Without it: half of its file system."},
+         {"throttle", Form::size, FIELD(storage.throttle_bytes), "",
+          "Bytes a second that a node reads from a source at most. Without it: as fast as it "
+          "goes."},
+         {"timeout",
+          Form::duration,
+          FIELD(storage.timeout),
+          "24h",
+          "How long staging may take; and where nothing comes for a minute, it has failed.",
+          {},
+          1000},
+         {"keep", Form::duration, FIELD(storage.keep), "",
+          "How long what was staged is kept after its last use, as autolaunch gc goes by. Without "
+          "it: as that is told, 7 days."},
+         {"stage_in", Form::stage_in, FIELD(storage.stage_in), "",
+          "What is staged before ranks start: {from: /shared/tokens, as: tokens}, a folder or a "
+          "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. `verify`: sha256: and 64 digits of "
+          "a file, or of a folder the name of a list in it, as sha256sum writes one."}}};
+}
+
 Section monitoring_section() {
     return {
         "monitoring",
@@ -787,6 +819,7 @@ std::vector<Section> make_sections() {
             kubernetes_section(),
             checkpoint_section(),
             workspace_section(),
+            storage_section(),
             monitoring_section(),
             restart_section(),
             logging_section(),
@@ -868,7 +901,7 @@ std::vector<std::string> section_names() {
 }
 
 std::span<const std::string_view> sections_to_come() {
-    static constexpr std::array<std::string_view, 3> kNames = {"storage", "submit", "monitor"};
+    static constexpr std::array<std::string_view, 2> kNames = {"submit", "monitor"};
     return kNames;
 }
 
@@ -943,6 +976,8 @@ std::string expectation(const Key& key) {
             return "SECRET/KEY";
         case Form::secret_keys:
             return "a mapping of names of `secrets` to SECRET/KEY";
+        case Form::stage_in:
+            return "a list of {from: /shared/data, as: NAME, verify: sha256:… or SHA256SUMS}";
         case Form::of_site:
             return key.choices.empty() ? "a mapping" : choice_expectation(key);
         case Form::free_form:

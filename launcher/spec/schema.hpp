@@ -49,6 +49,7 @@ enum class Form {
     volumes,         ///< a list of {mount, claim or host_path or …}
     secret_key,      ///< SECRET/KEY
     secret_keys,     ///< names to SECRET/KEY
+    stage_in,        ///< a list of {from, as, verify}
     of_site,         ///< a mapping that launcher/site reads, as the administrator's file has it
     free_form        ///< the trainer's own
 };
@@ -60,13 +61,15 @@ using Field = std::variant<
     std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>, FieldOf<std::optional<int>>,
     FieldOf<std::optional<bool>>, FieldOf<std::optional<double>>,
     FieldOf<std::optional<std::int64_t>>, FieldOf<std::optional<std::uint32_t>>,
-    FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
-    FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>,
-    FieldOf<Preflight>, FieldOf<ResourceSpec>, FieldOf<InputSpec>, FieldOf<PreloadSpec>,
-    FieldOf<HangAfter>, FieldOf<RestartRules>, FieldOf<std::vector<KubernetesToleration>>,
+    FieldOf<std::chrono::milliseconds>, FieldOf<std::optional<std::chrono::milliseconds>>,
+    FieldOf<std::vector<std::string>>, FieldOf<std::vector<int>>,
+    FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>, FieldOf<Preflight>,
+    FieldOf<ResourceSpec>, FieldOf<InputSpec>, FieldOf<PreloadSpec>, FieldOf<HangAfter>,
+    FieldOf<RestartRules>, FieldOf<std::vector<KubernetesToleration>>,
     FieldOf<std::vector<KubernetesSpread>>, FieldOf<std::vector<KubernetesVolume>>,
     FieldOf<std::map<std::string, int>>, FieldOf<std::map<std::string, std::int64_t>>,
-    FieldOf<KubernetesSecretKey>, FieldOf<std::map<std::string, KubernetesSecretKey>>>;
+    FieldOf<KubernetesSecretKey>, FieldOf<std::map<std::string, KubernetesSecretKey>>,
+    FieldOf<std::vector<StageInSpec>>>;
 
 struct Key {
     std::string_view name;

@@ -211,6 +211,16 @@ Json form_schema(const Key& key) {
             return any_of({{{"type", "string"}, {"pattern", "^[a-z0-9.-]+/[-._a-zA-Z0-9]+$"}}});
         case Form::secret_keys:
             return scalar_map("^[A-Za-z_][A-Za-z0-9_]*$");
+        case Form::stage_in: {
+            const Json text_value = {{"type", "string"}, {"minLength", 1}};
+            Json item = {{"type", "object"}, {"additionalProperties", false}};
+            item["required"] = {"from", "as"};
+            item["properties"] = {
+                {"from", text_value},
+                {"as", any_of({{{"type", "string"}, {"pattern", "^[A-Za-z0-9_]{1,64}$"}}})},
+                {"verify", text_value}};
+            return {{"type", "array"}, {"items", item}};
+        }
         case Form::of_site:
             return {{"type", key.choices.empty() ? "object" : "boolean"}};
         case Form::free_form:

@@ -129,6 +129,8 @@ void NodeSupervisor::obey(const control::Command& command) {
         start_ = *start;
         if (node_.secrets != nullptr && is_on_head())
             node_.secrets->serve(start_.generation);
+        if (node_.stage_in != nullptr && is_on_head())
+            node_.stage_in->serve(start_.generation);
         if (takes_part())
             return dispatch(NodeEvent::start);
         if (generation_)  // no generation follows for those that wait for one
@@ -457,6 +459,9 @@ std::vector<pid_t> NodeSupervisor::known_children() const {
         pids.push_back(node_.packages->pid());
     if (node_.secrets != nullptr && node_.secrets->asking() > 0)
         pids.push_back(node_.secrets->asking());
+    if (node_.stage_in != nullptr)
+        for (const pid_t pid : node_.stage_in->pids())
+            pids.push_back(pid);
     if (node_.sampler != nullptr && node_.sampler->pid() > 0)
         pids.push_back(node_.sampler->pid());
     if (node_.warm != nullptr)

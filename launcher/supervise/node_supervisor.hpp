@@ -57,6 +57,8 @@ public:
 
     /// Shown by the head, with this node's name.
     void warn(const std::string& text) { report(WarningRaised{text}); }
+    /// What another part of this node has to say, for the report.
+    void tell(Happening happening) { report(std::move(happening)); }
     /// Of this node's first rank; empty: nobody is told.
     void set_on_step(std::function<void(const StepReported&)> on_step) {
         on_step_ = std::move(on_step);

@@ -49,6 +49,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     HandOver packages(io, *job.joined.member, job.joined.summary.local_address);
     JobSecrets secrets(io, job.plan, *job.joined.member, job.coordinator.socket_directory(),
                        inherited.environment);
+    StageIn stage_in(io, job.plan, *job.joined.member, job.joined.summary.local_address);
     const bool keeps_warm = job.plan.spec.restart.warm_processes && may_start_anew(job.plan.spec);
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
     const auto node_rank = static_cast<std::size_t>(job.plan.node_rank);
@@ -83,6 +84,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               keeps_warm ? &warm : nullptr,
                               job.plan.spec.trainer.preload_from == "node" ? &packages : nullptr,
                               job.plan.spec.given_secrets.empty() ? nullptr : &secrets,
+                              job.plan.staging.items.empty() ? nullptr : &stage_in,
                               &sampler,
                               job.replan,
                               job.add_node,
@@ -96,6 +98,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                                   job.output.reporter.hide_secrets(values);
                               },
                           .warn = [&node](const std::string& text) { node.warn(text); }});
+    stage_in.set_report([&node](Happening happening) { node.tell(std::move(happening)); });
     Headship headship(io, job, node, stop_facts, input);
     sampler.set_job([&headship] { return headship.job_facts(); });
     headship.start();
@@ -105,8 +108,8 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     hear_no_more_signals();
     if (job.traces != nullptr) {
         job.traces->memory_files = memory.made();
-        job.traces->processes +=
-            python.made() + warm.made() + packages.started() + sampler.started();
+        job.traces->processes += python.made() + warm.made() + packages.started() +
+                                 sampler.started() + stage_in.started();
     }
     return exit_code;
 }

@@ -26,12 +26,12 @@ def expect(name, document, valid):
 
 for file in sys.argv[2:]:
     expect(file, yaml.safe_load(open(file)), True)
-for text in ["restart:", "restart: {max_restarts: 3, policy: {_target_: x}}", "distributed: {_target_: x, tp_size: 1}",
+for text in ["storage: {stage_in: [{from: /a, as: b, verify: SHA256SUMS}]}", "restart:", "restart: {max_restarts: 3, policy: {_target_: x}}", "distributed: {_target_: x, tp_size: 1}",
              "callbacks: [{_target_: x}]", "distributed: {sharding_strategy: FULL_SHARD}",
              "restart: {max_restarts: '${N}', backoff: 1h30m}", "resource_management: {ranks_per_node: gpu}", "rendezvous: {preflight: warn}", "rendezvous: {preflight: true}", "kubernetes: {image: i, volumes: [{mount: /d, claim: c}], rdma: {rdma/h: 1}, hugepages: {2Mi: 4GiB}, job_key: a/b, topology_spread: zone, image_pull_policy: IfNotPresent}",
              "resource_management: {ranks_per_node: 4, memory_per_gpu: 80GB}", "model: {anything: [1, {a: b}]}", "security: {audit: {enabled: true}}", "monitoring: {alerting: {enabled: false}}"]:
     expect(text, yaml.safe_load(text), True)
-for text in ["restart: {max_restart: 3}", "restart: {max_restarts: x}", "storage: {}", "foo: {}", "[1]",
+for text in ["storage: {stage_in: [{from: /a}]}", "restart: {max_restart: 3}", "restart: {max_restarts: x}", "monitor: {}", "foo: {}", "[1]",
              "nccl: {env: {X: 1}}", "trainer: {command: []}", "resource_management: {nodes: 0}",
              "resource_management: {binding: near}", "rendezvous: {preflight: warm}", "kubernetes: {volumes: [{mont: /d}]}", "kubernetes: {job_key: x}", "kubernetes: {rdma: {h: 1}}", "kubernetes: {run_as_user: 0}", "logging: {fold: 3}", "restart: {backoff: soon}"]:
     expect(text, yaml.safe_load(text), False)

@@ -9,7 +9,7 @@ END
 cat >bad.yaml <<'END'
 restart:
   max_restart: 3
-storage: {tier: nvme}
+monitor: {tier: nvme}
 trainer:
   workdir: ${SURELY_NOT_SET}/x
 END
@@ -20,7 +20,7 @@ says 0 'good.yaml: valid' "$AUTOLAUNCH" validate good.yaml
 says 0 'good.yaml: valid' "$AUTOLAUNCH" validate -c good.yaml restart.max_restarts=5
 says 65 'autolaunch: bad.yaml:2:3: restart.max_restart: unknown key; did you mean "max_restarts"? (expects a whole number >= 0)' \
     "$AUTOLAUNCH" validate bad.yaml
-says 65 'bad.yaml:3:1: storage: this section is not yet supported' "$AUTOLAUNCH" validate bad.yaml
+says 65 'bad.yaml:3:1: monitor: this section is not yet supported' "$AUTOLAUNCH" validate bad.yaml
 says 65 'security.mtls: unknown section' "$AUTOLAUNCH" validate good.yaml security.mtls=true
 says 65 'bad.yaml:5:12: trainer.workdir: the variable SURELY_NOT_SET is not set' "$AUTOLAUNCH" validate bad.yaml
 says 65 'override restart.max_restarts=x: restart.max_restarts: expected a whole number' \

@@ -1,6 +1,7 @@
 // A process that is killed at every system call of a save in turn, on a real file system: what was
 // announced is found, whole. Exits with 77 where processes cannot be traced.
 #include "checkpoint/commit/catalog.hpp"
+#include "kill_at_call.hpp"
 #include "saved_state.hpp"
 
 #include <doctest/doctest.h>
@@ -8,7 +9,6 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +20,7 @@
 
 using namespace autolaunch;
 using autolaunch::testing::RecordedEngine;
+using autolaunch::testing::run_until;
 using autolaunch::testing::SavedState;
 using fsdp::testing::TemporaryDirectory;
 namespace fs = std::filesystem;
@@ -58,42 +59,6 @@ struct Way {
     }
     const bool told = ::write(announcement, "s", 1) == 1;
     ::_exit(told ? 0 : 1);
-}
-
-/// Lets the child go on to its system call number `fatal` (enters and exits are counted, of all its
-/// threads) and kills it there. Returns how many it came to.
-int run_until(pid_t child, int fatal) {
-    int status = 0;
-    if (::waitpid(child, &status, 0) != child)
-        return -1;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        return -77;
-    const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
-    ::ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(options));
-    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
-    int calls = 0;
-    for (;;) {
-        const pid_t thread = ::waitpid(-1, &status, __WALL);
-        if (thread < 0)
-            return errno == ECHILD ? calls : -1;
-        if (!WIFSTOPPED(status)) {
-            if (thread == child)
-                return calls;
-            continue;  // another thread ended
-        }
-        const bool is_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
-        if (is_call && ++calls == fatal) {
-            ::kill(child, SIGKILL);
-            continue;
-        }
-        // Threads start with a SIGSTOP of the tracer's, and events are SIGTRAPs: neither is for the
-        // child.
-        const int signal = is_call || WSTOPSIG(status) == SIGSTOP || WSTOPSIG(status) == SIGTRAP
-                               ? 0
-                               : WSTOPSIG(status);
-        ::ptrace(PTRACE_SYSCALL, thread, nullptr,
-                 reinterpret_cast<void*>(static_cast<long>(signal)));
-    }
 }
 
 struct Outcome {

@@ -310,9 +310,9 @@ TEST_CASE("a duration has its least value") {
 }
 
 TEST_CASE("sections of later versions are named as not yet supported") {
-    const auto lines = lines_of(load_text("storage: {tier: x}\nsubmit: {}\n"));
+    const auto lines = lines_of(load_text("monitor: {tier: x}\nsubmit: {}\n"));
     REQUIRE(lines.size() == 2);
-    CHECK(contains(lines[0], "t.yaml:1:1: storage: this section is not yet supported"));
+    CHECK(contains(lines[0], "t.yaml:1:1: monitor: this section is not yet supported"));
     CHECK(contains(lines[1], "t.yaml:2:1: submit: this section is not yet supported"));
 }
 

@@ -167,7 +167,7 @@ void tell_progress(const Transfer& transfer) {
                 say({{"failed", "nothing came for a minute"}});
                 ::_exit(0);
             }
-            say({{"alive", true}});
+            say({{"alive", true}, {"bytes", transfer.summary().come_bytes}});
             std::this_thread::sleep_for(kProgress);
         }
     }).detach();
@@ -211,7 +211,8 @@ void run() {
     take_all_descriptors();
     const Json order = hear(heard);
     NodeCache cache(order.at("cache").get<std::string>(),
-                    whole_number<std::int64_t>(order.at("most_bytes")));
+                    whole_number<std::int64_t>(order.at("most_bytes")),
+                    order.at("are_programs").get<bool>());
     std::uint16_t port = 0;
     UniqueFd listener = listen_anywhere(port);
     say({{"port", port}});

@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// What ranks find on their node's own disk, and where it comes from (docs/guides/data.md).
+struct StagedItem {
+    std::string name, variable;
+    std::string from;        ///< absolute
+    std::string verify;      ///< as in the spec
+    std::string found = {};  ///< what `plan` saw of it, in words; empty: nobody has looked
+};
+
+struct StagingChoice {
+    std::string scratch;  ///< absolute
+    std::string reason;   ///< for that one
+    std::vector<StagedItem> items;
+};
+
+}  // namespace autolaunch::launcher

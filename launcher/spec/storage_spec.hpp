@@ -1,0 +1,31 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// Data that ranks are to find on their node's own disk: an entry of storage.stage_in.
+struct StageInSpec {
+    std::string from;    ///< a folder or a file
+    std::string name;    ///< ranks find it by AUTOLAUNCH_DATA_NAME, in capitals
+    std::string verify;  ///< "sha256:…" of a file; or of a folder the list in it; empty: neither
+
+    bool operator==(const StageInSpec&) const = default;
+};
+
+struct StorageSpec {
+    std::string scratch = "auto";                ///< a folder on each node's own disk
+    std::optional<std::int64_t> limit_bytes;     ///< of all that is kept there
+    std::optional<std::int64_t> throttle_bytes;  ///< a second, from the source
+    std::chrono::milliseconds timeout{24 * 3600 * 1000};
+    std::optional<std::chrono::milliseconds> keep;  ///< after its last use, from autolaunch gc
+    std::vector<StageInSpec> stage_in;
+};
+
+/// "AUTOLAUNCH_DATA_TOKENS" of "tokens". Pure.
+std::string data_variable(const std::string& name);
+
+}  // namespace autolaunch::launcher

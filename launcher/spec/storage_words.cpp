@@ -1,0 +1,142 @@
+#include "spec/storage_words.hpp"
+
+#include "base/hash.hpp"
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::string_view kSha256 = "sha256:";
+constexpr std::size_t kMostItems = 64, kMostName = 64;
+const std::vector<std::string> kItemKeys = {"from", "as", "verify"};
+
+bool is_filled(const Value& value) {
+    return value.is_scalar() && !trim(value.text).empty() &&
+           value.text.find('\0') == std::string::npos;
+}
+
+bool is_data_name(const std::string& name) {
+    return !name.empty() && name.size() <= kMostName &&
+           std::all_of(name.begin(), name.end(), [](unsigned char c) {
+               return c < 0x80 && (std::isalnum(c) != 0 || c == '_');
+           });
+}
+
+/// Below the source: it is looked for there, and nowhere else.
+bool is_name_below(const std::string& text) {
+    const auto names = split(text, '/');
+    return std::none_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.empty() || name == "." || name == "..";
+    });
+}
+
+bool is_digest(const std::string& text) {
+    std::array<std::uint8_t, 32> digest{};
+    return parse_hex(std::string_view(text).substr(kSha256.size()), digest);
+}
+
+class ItemReader {
+public:
+    ItemReader(std::string path, std::vector<SpecError>& errors)
+        : path_(std::move(path)), errors_(errors) {}
+
+    bool read(const Value& value, StageInSpec& item) {
+        if (!value.is_mapping()) {
+            complain(value.at, path_,
+                     "expected {from: /shared/data, as: NAME}; found " + describe(value));
+            return false;
+        }
+        for (const Entry& entry : value.entries)
+            read_key(entry, item);
+        for (const char* needed : {"from", "as"})
+            if (value.find(needed) == nullptr)
+                complain(
+                    value.at, path_,
+                    std::string("says not ") + needed + ": " +
+                        (needed[0] == 'f' ? "what is staged" : "a name for ranks to find it by"));
+        return good_;
+    }
+
+private:
+    void complain(const Origin& at, const std::string& path, const std::string& message) {
+        errors_.push_back(error_at(at, path, message));
+        good_ = false;
+    }
+    void expected(const Entry& entry, const std::string& what) {
+        complain(entry.value.at, path_ + '.' + entry.key,
+                 "expected " + what + "; found " + describe(entry.value));
+    }
+
+    void read_key(const Entry& entry, StageInSpec& item) {
+        const std::string& text = entry.value.text;
+        if (entry.key == "from") {
+            if (!is_filled(entry.value))
+                return expected(entry, "a folder or a file");
+            item.from = text;
+            if (text.find("://") != std::string::npos)
+                expected(entry, "a path (this version stages from file systems alone)");
+        } else if (entry.key == "as") {
+            if (!entry.value.is_scalar() || !is_data_name(text))
+                return expected(entry, "a name of letters, digits and _, up to 64");
+            item.name = text;
+        } else if (entry.key == "verify") {
+            if (!is_filled(entry.value) ||
+                (text.starts_with(kSha256) ? !is_digest(text) : !is_name_below(text)))
+                return expected(entry,
+                                "sha256: and 64 hexadecimal digits of a file, or the name of a "
+                                "list below the folder, as sha256sum writes one (SHA256SUMS)");
+            item.verify = text;
+        } else {
+            const std::string near = nearest(entry.key, kItemKeys);
+            complain(entry.key_at, path_ + '.' + entry.key,
+                     "unknown key; " + (near.empty() ? "there are " + join(kItemKeys, ", ")
+                                                     : "did you mean \"" + near + "\"?"));
+        }
+    }
+
+    const std::string path_;
+    std::vector<SpecError>& errors_;
+    bool good_ = true;
+};
+
+}  // namespace
+
+std::string data_variable(const std::string& name) {
+    std::string variable = "AUTOLAUNCH_DATA_" + name;
+    std::transform(variable.begin(), variable.end(), variable.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    return variable;
+}
+
+bool read_stage_in(const Value& value, const std::string& path, std::vector<StageInSpec>& items,
+                   std::vector<SpecError>& errors) {
+    if (!value.is_sequence())
+        return false;
+    items.clear();
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
+        const std::string its = path + '[' + std::to_string(i) + ']';
+        StageInSpec item;
+        if (!ItemReader(its, errors).read(value.items[i], item))
+            continue;
+        for (const StageInSpec& other : items)
+            if (data_variable(other.name) == data_variable(item.name))
+                errors.push_back(error_at(value.items[i].at, its + ".as",
+                                          "\"" + item.name + "\" is the name of " + other.from +
+                                              " already: of one name there is one version in a "
+                                              "job; give this one another name"));
+        items.push_back(std::move(item));
+    }
+    if (items.size() > kMostItems)
+        errors.push_back(
+            error_at(value.at, path, "has more than " + std::to_string(kMostItems) + " entries"));
+    return true;
+}
+
+}  // namespace autolaunch::launcher

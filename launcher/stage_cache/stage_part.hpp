@@ -1,0 +1,17 @@
+#pragma once
+#include "stage_cache/stage_cache.hpp"
+
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+/// In a part: of which boot of the machine it is. What an earlier one wrote may not have come to
+/// the disk.
+inline constexpr char kBootFile[] = "boot";
+/// In a part and in what is whole: the tree itself.
+inline constexpr char kTree[] = "tree";
+
+/// Throws SystemError.
+void write_part_file(const StagePart& part, const char* name, std::string_view text);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,17 @@
+#pragma once
+#include "stage_cache/tree.hpp"
+
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// Whether a copy still looks as it did when it was published, without reading it: sizes, modes,
+/// times of change and inodes of all of it, and that nothing has come. Empty: it does; else what
+/// does not, in words.
+std::string why_not_as_marked(int folder, const Tree& tree, const std::vector<Mark>& marks);
+
+/// The same by reading every byte.
+std::string why_damaged(int folder, const Tree& tree);
+
+}  // namespace autolaunch::launcher

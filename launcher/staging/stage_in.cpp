@@ -1,0 +1,329 @@
+#include "staging/stage_in.hpp"
+
+#include "exit_codes/exit_error.hpp"
+#include "staging/node_words.hpp"
+
+#include <fmt/format.h>
+#include <asio/post.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr auto kSilence = std::chrono::seconds(15);  // of the stager, which speaks once a second
+constexpr auto kBetweenLines = std::chrono::seconds(5);
+constexpr int kHead = 0;  // who hands over, see HandOver
+
+StagerOrder order_of(const LaunchPlan& plan) {
+    const StorageSpec& storage = plan.spec.storage;
+    StagerOrder order{
+        .scratch = plan.staging.scratch,
+        .most_bytes = storage.limit_bytes.value_or(0),
+        .bytes_per_second = storage.throttle_bytes.value_or(0),
+        .timeout = storage.timeout,
+        .keep_s = storage.keep ? std::chrono::ceil<std::chrono::seconds>(*storage.keep).count() : 0,
+        .items = {}};
+    for (const StagedItem& item : plan.staging.items)
+        order.items.push_back({item.name, item.from, item.verify});
+    return order;
+}
+
+}  // namespace
+
+StageIn::StageIn(asio::io_context& io, const LaunchPlan& plan, Member& member, std::string address)
+    : io_(io),
+      plan_(plan),
+      member_(member),
+      address_(std::move(address)),
+      head_answer_(io),
+      shown_at_(std::chrono::steady_clock::now()) {}
+
+// What was handed on is in the trees by now; its folder goes with the processes that had it.
+StageIn::~StageIn() {
+    handed_.clear();
+    stager_.reset();
+    try {
+        if (has_folder_)
+            StageCache(plan_.staging.scratch, 0);
+    } catch (const Error&) {
+        // The next job removes it.
+    }
+}
+
+StagerRole StageIn::role() const {
+    if (member_.node_count() == 1 || member_.head_node() != kHead)
+        return StagerRole::alone;
+    return member_.node_rank() == kHead ? StagerRole::head : StagerRole::node;
+}
+
+void StageIn::listen(int generation) {
+    if (std::exchange(generation_, generation) == generation || member_.node_count() == 1)
+        return;
+    member_.on_relay(
+        control::RelayChannel::staging, generation,
+        [this, alive = std::weak_ptr(alive_)](int node, std::string_view text) {
+            if (alive.expired())
+                return;
+            try {
+                hear_node(node, text);
+            } catch (const Error& error) {
+                report_(WarningRaised{fmt::format(
+                    "storage.stage_in: node {} said what makes no sense: {}", node, error.what())});
+            }
+        });
+}
+
+void StageIn::serve(int generation) {
+    listen(generation);
+    if (state_ == State::idle)
+        begin();
+}
+
+bool StageIn::is_settled(int generation, std::function<void()> then) {
+    if (plan_.staging.items.empty())
+        return true;
+    listen(generation);
+    if (state_ == State::idle)
+        begin();
+    if (failure_)
+        throw ExitError(failure_->exit_code, ErrorCode::invalid_argument, failure_->what,
+                        failure_->hint);
+    if (state_ == State::settled)
+        return true;
+    then_ = std::move(then);
+    return false;
+}
+
+void StageIn::begin() {
+    state_ = State::waiting;
+    shown_at_ = std::chrono::steady_clock::now();
+    try {
+        stager_.emplace(
+            io_, kSilence,
+            MoverProcess::Handlers{[this](const std::string& line) { hear(line); },
+                                   [this](const std::string& why) {
+                                       fail({exit_code::kUnavailable, "storage.stage_in: " + why,
+                                             "what it was copying from may not answer any more"});
+                                   }},
+            MoverProcess::Program{.name = "autolaunch-stager"});
+        ++started_;
+        StagerOrder order = order_of(plan_);
+        order.role = role();
+        has_folder_ = order.role != StagerRole::alone;
+        stager_->send(as_line(order));
+        if (order.role != StagerRole::node)
+            return;
+        member_.relay(control::RelayChannel::staging, generation_, kHead, node_word_ask());
+        head_answer_.expires_after(plan_.spec.storage.timeout);
+        head_answer_.async_wait([this](const std::error_code& error) {
+            if (!error)
+                fail({exit_code::kUnavailable, "storage.stage_in: the head did not answer",
+                      "give it more time by storage.timeout"});
+        });
+    } catch (const Error& error) {
+        fail({exit_code_of(error), std::string("storage.stage_in: ") + error.what(), error.hint()});
+    }
+}
+
+void StageIn::hear(const std::string& line) {
+    try {
+        const StagerWord word = parse_word(line);
+        for (const int item : word.prepared)
+            want(offered_.at(item));
+        if (state_ != State::waiting)
+            return;
+        for (const std::string& note : word.notes)
+            report_(WarningRaised{"storage.stage_in: " + note});
+        for (const StagingProgress& progress : word.progress)
+            show(progress);
+        for (const WantedFiles& offer : word.offered)
+            offered_[offer.item] = offer;
+        for (const SeenSource& source : word.sources)
+            bytes_[source.item] = source.bytes;
+        if (!word.sources.empty()) {
+            sources_ = node_word_sources(word.sources);
+            answer_all();
+        }
+        for (const WantedFiles& wanted : word.wanted)
+            want(wanted);
+        for (const StagedData& data : word.staged)
+            take(data);
+        for (const StagingFailure& failure : word.failed)
+            fail(failure);
+        if (word.done)
+            settle();
+    } catch (const Error& error) {
+        fail({exit_code_of(error), std::string("storage.stage_in: ") + error.what(), error.hint()});
+    }
+}
+
+// What other nodes say: a question for the sources, the head's answer, or what a hand-over has to
+// say, which the head begins with the first node that wants it.
+void StageIn::hear_node(int node, std::string_view text) {
+    const StagingWord word = parse_node_word(text);
+    if (word.item) {
+        if (member_.node_rank() == kHead && !handed_.contains(*word.item)) {
+            if (!offered_.contains(*word.item) || !stager_)
+                return early_.emplace_back(node, text), void();
+            hand_over_of(*word.item);
+            stager_->send(as_line(AgentWord{.prepare = {*word.item}}));
+        }
+        return hand_over_of(*word.item).hear(node, text);
+    }
+    if (word.asks) {
+        asking_.push_back(node);
+        if (!sources_.empty() || failure_)
+            answer_all();
+    }
+    if (node != kHead || state_ != State::waiting)
+        return;
+    for (const StagingFailure& failure : word.failed)
+        fail(failure);
+    if (!word.sources.empty() && stager_) {
+        head_answer_.cancel();
+        for (const SeenSource& source : word.sources)
+            bytes_[source.item] = source.bytes;
+        stager_->send(as_line(AgentWord{.sources = word.sources}));
+    }
+}
+
+void StageIn::answer_all() {
+    for (const int node : std::exchange(asking_, {}))
+        member_.relay(control::RelayChannel::staging, generation_, node,
+                      failure_ ? node_word_failed(*failure_) : sources_);
+    for (const auto& [node, text] : std::exchange(early_, {}))
+        hear_node(node, text);
+}
+
+HandOver& StageIn::hand_over_of(int item) {
+    const auto found = handed_.find(item);
+    if (found != handed_.end())
+        return found->second;
+    const std::string name = plan_.staging.items.at(static_cast<std::size_t>(item)).name;
+    return handed_
+        .try_emplace(
+            item, io_, member_, address_,
+            HandOver::Subject{.channel = control::RelayChannel::staging,
+                              .label = "storage.stage_in",
+                              .what = name + " comes",
+                              .number = item,
+                              .are_programs = false,
+                              .on_progress =
+                                  [this, name, item](std::int64_t bytes) {
+                                      show({.name = name, .bytes = bytes, .of = bytes_[item]});
+                                  }})
+        .first->second;
+}
+
+// On the head: what the first node wants, itself perhaps; it is the one that reads.
+void StageIn::want(const WantedFiles& wanted) {
+    HandOver& handed = hand_over_of(wanted.item);
+    const auto ask = [wanted] {
+        HandOver::Wanted files{
+            .why_not = {}, .why_whole = "-", .files = {}, .cache = wanted.copies, .most_bytes = 0};
+        files.most_bytes = std::numeric_limits<std::int64_t>::max();
+        for (std::size_t i = 0; i < wanted.paths.size(); ++i)
+            files.files.push_back({wanted.paths[i], {{.offset = 0, .bytes = wanted.sizes[i]}}});
+        return files;
+    };
+    if (handed.is_settled(generation_, ask, [this, item = wanted.item] { give_handed(item); }))
+        give_handed(wanted.item);
+}
+
+void StageIn::give_handed(int item) {
+    HandOver& handed = hand_over_of(item);
+    for (const std::string& note : handed.take_notes())
+        report_(WarningRaised{note});
+    HandedFiles files{.item = item, .copies = {}};
+    for (const HandOver::Copy& copy : handed.result().copies)
+        files.copies.emplace_back(copy.original, copy.path);
+    if (stager_)
+        stager_->send(as_line(AgentWord{.handed = {std::move(files)}}));
+}
+
+std::vector<pid_t> StageIn::pids() const {
+    std::vector<pid_t> pids;
+    if (stager_ && stager_->pid() > 0)
+        pids.push_back(stager_->pid());
+    for (const auto& [item, handed] : handed_)
+        if (handed.pid() > 0)
+            pids.push_back(handed.pid());
+    return pids;
+}
+
+int StageIn::started() const {
+    int sum = started_;
+    for (const auto& [item, handed] : handed_)
+        sum += handed.started();
+    return sum;
+}
+
+// The stager holds it until we do.
+void StageIn::take(const StagedData& data) {
+    StageCache cache(plan_.staging.scratch, plan_.spec.storage.limit_bytes.value_or(0));
+    auto held = cache.hold(data.entry);
+    if (!held)
+        return fail({exit_code::kCannotCreate,
+                     "storage.stage_in: " + data.path + " was removed again",
+                     "somebody removes what is in storage.scratch while jobs use it"});
+    held_[data.name] = std::move(*held);
+    report_(DataStaged{.name = data.name,
+                       .path = data.path,
+                       .bytes = data.bytes,
+                       .files = data.files,
+                       .read_bytes = data.read_bytes,
+                       .was_here = data.was_here,
+                       .took = data.took});
+}
+
+void StageIn::show(const StagingProgress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - shown_at_ < kBetweenLines)
+        return;
+    shown_at_ = now;
+    report_(DataStaging{.name = progress.name, .bytes = progress.bytes, .of = progress.of});
+}
+
+void StageIn::fail(StagingFailure failure) {
+    if (!failure_)
+        failure_ = std::move(failure);
+    answer_all();
+    settle();
+}
+
+void StageIn::settle() {
+    head_answer_.cancel();
+    if (stager_)
+        stager_->expect_nothing();
+    const bool was_waiting = std::exchange(state_, State::settled) == State::waiting;
+    if (!was_waiting)
+        return;
+    // Not from within a handler of the stager, which is not destroyed before its time.
+    asio::post(io_, [this, alive = std::weak_ptr(alive_)] {
+        if (alive.expired())
+            return;
+        if (handed_.empty() && offered_.empty())
+            stager_.reset();
+        if (const auto then = std::exchange(then_, nullptr))
+            then();
+    });
+}
+
+void StageIn::give(std::vector<std::string>& environment) const {
+    for (const StagedItem& item : plan_.staging.items) {
+        const auto held = held_.find(item.name);
+        if (held == held_.end() || plan_.spec.trainer.env.contains(item.variable))
+            continue;
+        std::erase_if(environment, [&](const std::string& line) {
+            return line.starts_with(item.variable + '=');
+        });
+        environment.push_back(item.variable + '=' + held->second.path.string());
+    }
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,95 @@
+#pragma once
+#include "control/member.hpp"
+#include "hand_over/hand_over.hpp"
+#include "hand_over/mover_process.hpp"
+#include "plan/launch_plan.hpp"
+#include "report/event.hpp"
+#include "stage_cache/stage_cache.hpp"
+#include "staging/stager_words.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The job's data on this node's own disk: brought there once, before its first ranks start, by a
+/// process beside the agent; held until the job's end, over all its generations. Of several nodes
+/// the first looks at the sources and reads what is missing anywhere, and the others have it from
+/// there (HandOver); a node whose head is another one by then reads for itself.
+///
+/// Owner: the agent; outlives the generations. Threads: its one, the main one. Blocks: while that
+/// process is started and ended, and while the local disk opens some folders.
+class StageIn {
+public:
+    /// `address` is where other nodes reach this one.
+    StageIn(asio::io_context& io, const LaunchPlan& plan, Member& member, std::string address);
+    StageIn(const StageIn&) = delete;
+    StageIn& operator=(const StageIn&) = delete;
+    ~StageIn();
+
+    /// Who is told of what happens, from within the loop.
+    void set_report(std::function<void(Happening)> report) { report_ = std::move(report); }
+    /// True once all is there; `then` is called after a false. Throws ExitError where something is
+    /// not to be had.
+    bool is_settled(int generation, std::function<void()> then);
+    /// On the head, before ranks of that generation are started: other nodes may ask.
+    void serve(int generation);
+    /// Adds where it is to what a rank is started with; what the user has set himself stays.
+    void give(std::vector<std::string>& environment) const;
+    /// Its helpers' processes, to be left alone.
+    std::vector<pid_t> pids() const;
+    int started() const;
+
+private:
+    enum class State { idle, waiting, settled };
+
+    StagerRole role() const;
+    void listen(int generation);
+    void begin();
+    void hear(const std::string& line);
+    void hear_node(int node, std::string_view text);
+    void answer_all();
+    HandOver& hand_over_of(int item);
+    void want(const WantedFiles& wanted);
+    void give_handed(int item);
+    void take(const StagedData& data);
+    void show(const StagingProgress& progress);
+    void fail(StagingFailure failure);
+    void settle();
+
+    asio::io_context& io_;
+    const LaunchPlan& plan_;
+    Member& member_;
+    const std::string address_;
+    int generation_ = -1;
+    std::function<void(Happening)> report_ = [](Happening) {};
+    State state_ = State::idle;
+    int started_ = 0;
+    bool has_folder_ = false;             ///< for what is handed on
+    std::optional<MoverProcess> stager_;  ///< while it works, or keeps what is handed on
+    std::map<int, HandOver> handed_;      ///< by item
+    std::map<int, std::int64_t> bytes_;   ///< the same, where it is known
+    asio::steady_timer head_answer_;
+    // On the head.
+    std::string sources_;                             ///< what other nodes are told
+    std::vector<int> asking_;                         ///< nodes that wait for that
+    std::map<int, WantedFiles> offered_;              ///< what can be handed on, by item
+    std::vector<std::pair<int, std::string>> early_;  ///< from nodes that came before that
+    std::optional<StagingFailure> failure_;
+    std::map<std::string, HeldTree> held_;  ///< by name
+    std::function<void()> then_;
+    std::chrono::steady_clock::time_point shown_at_;
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+};
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,116 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+// What an agent and its autolaunch-stager say to each other: lines of JSON.
+
+struct StagerItem {
+    std::string name, from, verify;
+    bool operator==(const StagerItem&) const = default;
+};
+
+/// What this node does for the others.
+enum class StagerRole {
+    alone,  ///< nothing: it reads what it needs
+    head,   ///< it looks at all sources, and reads what others hand on
+    node,   ///< it is told of them, and reads what does not come
+};
+
+/// The agent's first word.
+struct StagerOrder {
+    StagerRole role = StagerRole::alone;
+    std::string scratch;
+    std::int64_t most_bytes = 0, bytes_per_second = 0;
+    std::chrono::milliseconds timeout{0};
+    std::int64_t keep_s = 0;
+    std::vector<StagerItem> items;
+    bool operator==(const StagerOrder&) const = default;
+};
+std::string as_line(const StagerOrder& order);
+/// Throws Error{corrupt}.
+StagerOrder parse_order(std::string_view line);
+
+/// A source as the head has seen it, and where its files are there.
+struct SeenSource {
+    int item = 0;
+    std::string key;      ///< source_key()
+    std::string listing;  ///< a file, which is handed on with the others
+    std::string folder;   ///< that the files are below, there
+    std::string only;     ///< of a single file: its name there
+    std::int64_t bytes = 0;
+    bool operator==(const SeenSource&) const = default;
+};
+/// One that this node does not have: files have to come.
+struct WantedFiles {
+    int item = 0;
+    std::string copies;              ///< a folder of this node for them
+    std::vector<std::string> paths;  ///< of the head: with their sizes, what is handed on
+    std::vector<std::int64_t> sizes;
+    bool operator==(const WantedFiles&) const = default;
+};
+/// What has come of one; the agent's answer.
+struct HandedFiles {
+    int item = 0;
+    std::vector<std::pair<std::string, std::string>> copies;  ///< path there, path here
+    bool operator==(const HandedFiles&) const = default;
+};
+/// What the agent says after its order.
+struct AgentWord {
+    std::vector<SeenSource> sources = {};  ///< to a node: all of them
+    std::vector<HandedFiles> handed = {};
+    std::vector<int> prepare = {};  ///< to the head: an offered item is wanted by others
+    bool operator==(const AgentWord&) const = default;
+};
+std::string as_line(const AgentWord& word);
+/// Throws Error{corrupt}.
+AgentWord parse_agent_word(std::string_view line);
+
+/// What is there now.
+struct StagedData {
+    std::string name, entry, path;  ///< entry: in the cache, to be held
+    std::int64_t bytes = 0, files = 0, read_bytes = 0;
+    bool was_here = false;
+    std::chrono::milliseconds took{0};
+    bool operator==(const StagedData&) const = default;
+};
+/// How far a copy is.
+struct StagingProgress {
+    std::string name;
+    std::int64_t bytes = 0, of = 0;
+    bool operator==(const StagingProgress&) const = default;
+};
+/// Why there will be none.
+struct StagingFailure {
+    int exit_code = 0;
+    std::string what, hint;
+    bool operator==(const StagingFailure&) const = default;
+};
+/// A line of the stager's: one of these. `alive` without any: it works.
+struct StagerWord {
+    std::vector<StagedData> staged = {};
+    std::vector<StagingProgress> progress = {};
+    std::vector<StagingFailure> failed = {};
+    std::vector<std::string> notes = {};
+    std::vector<SeenSource> sources = {};  ///< of the head: all of them
+    std::vector<WantedFiles> wanted = {};
+    /// Of the head: what it would hand on of an item that it has itself.
+    std::vector<WantedFiles> offered = {};
+    std::vector<int> prepared = {};  ///< what the head has of these can be handed on
+    bool done = false;               ///< all that was asked for is there
+    bool operator==(const StagerWord&) const = default;
+};
+std::string as_line(const StagerWord& word);
+/// Throws Error{corrupt}.
+StagerWord parse_word(std::string_view line);
+
+/// What a version of a source is told by, besides the source's own facts: a copy that was verified
+/// is another one than one that was not.
+std::string key_words(const std::string& from, const std::string& verify);
+
+}  // namespace autolaunch::launcher

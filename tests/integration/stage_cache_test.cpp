@@ -1,0 +1,483 @@
+// What is staged on a node's own disk: real files, real processes, killed at every system call, and
+// disks that are full.
+#include "exit_codes/exit_error.hpp"
+#include "kill_at_call.hpp"
+#include "processes.hpp"
+#include "stage_cache/stage_tree.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using autolaunch::testing::run_until;
+using autolaunch::testing::slurp;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kPlenty = 1LL << 40;
+
+/// In memory, where syncing costs nothing.
+class Place {
+public:
+    Place() {
+        std::string name = "/dev/shm/autolaunch-stage-XXXXXX";
+        path_ = ::mkdtemp(name.data());
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    ~Place() {
+        std::string command = "chmod -R u+w " + path_.string() + " && rm -rf " + path_.string();
+        CHECK(std::system(command.c_str()) == 0);
+    }
+    fs::path source() const { return path_ / "source"; }
+    fs::path scratch() const { return path_ / "scratch"; }
+    fs::path operator/(const char* name) const { return path_ / name; }
+
+private:
+    fs::path path_;
+};
+
+void write(const fs::path& path, const std::string& text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+}
+
+void fill(const fs::path& source, char with = 'x') {
+    write(source / "train" / "a.bin", std::string(3 << 20, with));
+    write(source / "train" / "b c.txt", "second");
+    write(source / "empty", "");
+    write(source / "run.sh", "#!/bin/sh\n");
+    fs::permissions(source / "run.sh", fs::perms(0750));
+    fs::remove(source / "latest");
+    fs::create_symlink("train/a.bin", source / "latest");
+}
+
+StagedTree stage(StageCache& cache, const fs::path& from, CopyProgress& progress,
+                 StagingRequest request = {}) {
+    SourceTree source = walk_source(from);
+    request.key = source_key(from.string(), source.tree);
+    return stage_tree(cache, source, request, progress);
+}
+
+StagedTree stage(StageCache& cache, const fs::path& from) {
+    CopyProgress progress;
+    return stage(cache, from, progress);
+}
+
+std::set<std::string> names_in(const fs::path& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder))
+        names.insert(entry.path().filename());
+    return names;
+}
+
+mode_t mode_of(const fs::path& path) {
+    struct stat facts {};
+    REQUIRE(::lstat(path.c_str(), &facts) == 0);
+    return facts.st_mode & 07777;
+}
+
+void expect_exit(int code, const std::string& words, const std::function<void()>& act) {
+    try {
+        act();
+        FAIL("it went well");
+    } catch (const ExitError& error) {
+        CHECK(error.exit_code() == code);
+        CAPTURE(error.what());
+        CHECK(std::string(error.what()).find(words) != std::string::npos);
+        CHECK(!error.hint().empty());
+    }
+}
+
+/// Whatever is there of it is whole.
+void check_whole(StageCache& cache) {
+    for (const StageCache::Found& found : cache.list()) {
+        if (found.is_part)
+            continue;
+        const auto held = cache.hold(found.name);
+        REQUIRE(held);
+        CHECK(cache.why_damaged(*held) == "");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("what was staged is the source's, read-only, and is found by the next job") {
+    const Place place;
+    fill(place.source());
+    StageCache cache(place.scratch(), kPlenty);
+    CopyProgress progress;
+    StagedTree first = stage(cache, place.source(), progress);
+    CHECK_FALSE(first.was_here);
+    CHECK(progress.read_bytes == (3 << 20) + 6 + 10);
+    CHECK(first.held.files == 4);
+    const fs::path tree = first.held.path;
+    CHECK(slurp(tree / "train" / "a.bin") == std::string(3 << 20, 'x'));
+    CHECK(slurp(tree / "latest") == slurp(place.source() / "train" / "a.bin"));
+    CHECK(slurp(tree / "train" / "b c.txt") == "second");
+    CHECK(fs::is_symlink(tree / "latest"));
+    CHECK(mode_of(tree / "run.sh") == 0550);
+    CHECK(mode_of(tree / "empty") == 0444);
+    CHECK(mode_of(tree) == 0555);
+    CHECK(mode_of(cache.path()) == 0700);
+    CHECK(fs::last_write_time(tree / "empty") == fs::last_write_time(place.source() / "empty"));
+    CopyProgress again;
+    const StagedTree second = stage(cache, place.source(), again);
+    CHECK(second.was_here);
+    CHECK(second.held.path == tree);
+    CHECK(again.read_bytes == 0);
+    CHECK(names_in(cache.path() / "parts").empty());
+}
+
+TEST_CASE("one file is staged under its own name") {
+    const Place place;
+    write(place.source() / "weights.bin", "w");
+    fs::create_symlink("weights.bin", place.source() / "newest");
+    StageCache cache(place.scratch(), kPlenty);
+    const StagedTree staged = stage(cache, place.source() / "newest");
+    CHECK(staged.held.path.filename() == "newest");
+    CHECK(slurp(staged.held.path) == "w");
+    CHECK_FALSE(fs::is_symlink(staged.held.path));
+}
+
+TEST_CASE("two versions of one source are beside each other; equal ones are one") {
+    const Place place;
+    fill(place.source());
+    StageCache cache(place.scratch(), kPlenty);
+    const StagedTree old = stage(cache, place.source());
+    fill(place.source(), 'y');
+    const StagedTree now = stage(cache, place.source());
+    CHECK(old.held.path != now.held.path);
+    CHECK(slurp(old.held.path / "train" / "a.bin").front() == 'x');
+    CHECK(slurp(now.held.path / "train" / "a.bin").front() == 'y');
+    fill(place / "elsewhere", 'y');
+    CopyProgress progress;
+    const StagedTree same = stage(cache, place / "elsewhere", progress);
+    CHECK(same.held.path == now.held.path);
+    CHECK(names_in(cache.path() / "data").size() == 2);
+    CHECK(names_in(cache.path() / "parts").empty());
+}
+
+TEST_CASE("room is made of what was not used for longest, and of nothing that is held") {
+    const Place place;
+    const std::int64_t most = 10 << 20;
+    StageCache cache(place.scratch(), most);
+    const auto stage_one = [&](const char* name, char with) {
+        write(place / name, std::string(4 << 20, with));
+        return stage(cache, place / name);
+    };
+    stage_one("a", 'a');
+    StagedTree b = stage_one("b", 'b');
+    timespec long_ago[2] = {{.tv_sec = 1000, .tv_nsec = 0}, {.tv_sec = 1000, .tv_nsec = 0}};
+    REQUIRE(::utimensat(AT_FDCWD, b.held.path.parent_path().parent_path().c_str(), long_ago, 0) ==
+            0);
+    // b is older and held: a goes.
+    const StagedTree c = stage_one("c", 'c');
+    CHECK(stage(cache, place / "b").was_here);
+    CHECK(names_in(cache.path() / "data").size() == 2);
+    expect_exit(73, "no room", [&] { stage_one("d", 'd'); });
+    CHECK(names_in(cache.path() / "parts").empty());
+    CHECK(names_in(cache.path() / "sources").size() == 2);
+    b = {};
+    CHECK_FALSE(stage_one("d", 'd').was_here);
+    expect_exit(73, "no room", [&] {
+        write(place / "large", std::string(most + 1, 'l'));
+        stage(cache, place / "large");
+    });
+}
+
+TEST_CASE("a copy that was changed is staged anew, and never used") {
+    const Place place;
+    fill(place.source());
+    StageCache cache(place.scratch(), kPlenty);
+    const auto meddle = [&](const std::function<void(const fs::path&)>& act, bool is_held) {
+        std::optional<StagedTree> holder;
+        fs::path tree;
+        {
+            StagedTree staged = stage(cache, place.source());
+            tree = staged.held.path;
+            if (is_held)
+                holder = std::move(staged);
+        }
+        fs::permissions(tree, fs::perms(0755));
+        fs::permissions(tree / "run.sh", fs::perms(0755));
+        act(tree);
+        fs::permissions(tree / "run.sh", fs::perms(0550));
+        const StagedTree anew = stage(cache, place.source());
+        CHECK_FALSE(anew.was_here);
+        REQUIRE(anew.notes.size() == 1);
+        CHECK(anew.notes[0].find("is not as it was staged") != std::string::npos);
+        CHECK(slurp(anew.held.path / "run.sh") == "#!/bin/sh\n");
+        CHECK(cache.why_damaged(anew.held) == "");
+        CHECK((anew.held.path != tree) == is_held);
+    };
+    meddle([](const fs::path& tree) { write(tree / "run.sh", "#!/bin/rm\n"); }, false);
+    meddle([](const fs::path& tree) { write(tree / "more", ""); }, false);
+    meddle([](const fs::path& tree) { fs::remove(tree / "latest"); }, false);
+    meddle([](const fs::path& tree) { write(tree / "run.sh", "#!/bin/rm\n"); }, true);
+}
+
+TEST_CASE("what keeps its time of change and differs is found by reading") {
+    const Place place;
+    fill(place.source());
+    StageCache cache(place.scratch(), kPlenty);
+    const StagedTree staged = stage(cache, place.source());
+    const fs::path file = staged.held.path / "train" / "a.bin";
+    const auto time = fs::last_write_time(file);
+    fs::permissions(file, fs::perms(0644));
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).write("z", 1);
+    fs::permissions(file, fs::perms(0444));
+    fs::last_write_time(file, time);
+    CHECK(cache.why_damaged(staged.held) == "train/a.bin has another content");
+}
+
+TEST_CASE("what cannot be staged is named") {
+    const Place place;
+    StageCache cache(place.scratch(), kPlenty);
+    expect_exit(66, "source", [&] { stage(cache, place.source()); });
+    const auto with_link = [&](const char* target) {
+        fill(place.source());
+        fs::create_symlink(target, place.source() / "train" / "out");
+        expect_exit(65, "/train/out leads out", [&] { stage(cache, place.source()); });
+        fs::remove(place.source() / "train" / "out");
+    };
+    with_link("/etc/passwd");
+    with_link("../../source/empty");
+    with_link("../train/../../x");
+    REQUIRE(::mkfifo((place.source() / "pipe").c_str(), 0600) == 0);
+    expect_exit(65, "/pipe is neither", [&] { stage(cache, place.source()); });
+    CHECK(names_in(cache.path() / "data").empty());
+    CHECK(names_in(cache.path() / "parts").empty());
+}
+
+TEST_CASE("a source that changes meanwhile is an error, and leaves nothing") {
+    const Place place;
+    fill(place.source());
+    StageCache cache(place.scratch(), kPlenty);
+    CopyProgress progress;
+    StagingRequest slow;
+    slow.copy.bytes_per_second = 20 << 20;  // 150 ms
+    std::jthread other([&] {
+        while (progress.bytes < 1 << 20)
+            std::this_thread::yield();
+        std::fstream(place.source() / "train" / "a.bin", std::ios::in | std::ios::out)
+            .write("q", 1);
+    });
+    expect_exit(66, "a.bin was changed while it was staged",
+                [&] { stage(cache, place.source(), progress, slow); });
+    other.join();
+    CHECK(names_in(cache.path() / "data").empty());
+    CHECK(names_in(cache.path() / "parts").empty());
+}
+
+TEST_CASE("a tree that is not what it should be does not count") {
+    const Place place;
+    fill(place.source());
+    StageCache cache(place.scratch(), kPlenty);
+    StagingRequest request;
+    request.verify = [](int, const Tree&) {
+        throw ExitError(exit_code::kBadData, ErrorCode::mismatch, "another digest", "x");
+    };
+    CopyProgress progress;
+    expect_exit(65, "another digest", [&] { stage(cache, place.source(), progress, request); });
+    CHECK(names_in(cache.path() / "data").empty());
+    CHECK(names_in(cache.path() / "parts").empty());
+}
+
+TEST_CASE("of several processes that want the same one copies, and all have it") {
+    const Place place;
+    fill(place.source());
+    constexpr int kProcesses = 6;
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    for (int i = 0; i < kProcesses; ++i)
+        if (::fork() == 0) {
+            StageCache cache(place.scratch(), kPlenty);
+            CopyProgress progress;
+            StagingRequest slow;
+            slow.copy.bytes_per_second = 30 << 20;
+            stage(cache, place.source(), progress, slow);
+            const std::int64_t read = progress.read_bytes;
+            ::_exit(::write(ends[1], &read, sizeof read) == sizeof read ? 0 : 1);
+        }
+    std::int64_t all = 0;
+    for (int i = 0; i < kProcesses; ++i) {
+        std::int64_t read = 0;
+        REQUIRE(::read(ends[0], &read, sizeof read) == sizeof read);
+        all += read;
+        ::wait(nullptr);
+    }
+    ::close(ends[0]);
+    ::close(ends[1]);
+    CHECK(all == (3 << 20) + 6 + 10);
+}
+
+TEST_CASE("a process that is killed lets go of what it held, and its half is gone on with") {
+    const Place place;
+    fill(place.source());
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        StageCache cache(place.scratch(), kPlenty);
+        CopyProgress progress;
+        StagingRequest request;
+        request.copy.threads = 1;
+        request.check_source = [&] {
+            const bool told = ::write(ends[1], "x", 1) == 1;
+            for (;;)
+                ::pause();
+            (void)told;
+        };
+        stage(cache, place.source(), progress, request);
+    }
+    char byte = 0;
+    REQUIRE(::read(ends[0], &byte, 1) == 1);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    StageCache cache(place.scratch(), kPlenty);
+    CHECK(names_in(cache.path() / "parts").size() == 1);
+    CopyProgress progress;
+    stage(cache, place.source(), progress);
+    CHECK(progress.read_bytes == 0);
+    CHECK(progress.found_bytes == (3 << 20) + 6 + 10);
+    check_whole(cache);
+}
+
+TEST_CASE("killed at any system call of a staging, a process leaves what is whole or not there") {
+    const Place place;
+    write(place.source() / "one" / "file", std::string(5000, 'k'));
+    write(place.source() / "two", "2");
+    StageCache cache(place.scratch(), kPlenty);
+    const auto killed_at = [&](int fatal) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+                ::_exit(77);
+            ::raise(SIGSTOP);
+            StageCache its(place.scratch(), kPlenty);
+            CopyProgress progress;
+            StagingRequest request;
+            request.copy.threads = 1;
+            stage(its, place.source(), progress, request);
+            ::_exit(0);
+        }
+        const int calls = run_until(child, fatal);
+        if (calls == -77) {
+            std::printf("skipped: processes cannot be traced here\n");
+            std::exit(77);
+        }
+        return calls;
+    };
+    const auto clear = [&] {
+        for (const StageCache::Found& found : cache.list())
+            CHECK(cache.remove(found.name));
+    };
+    const int calls = killed_at(0);
+    CHECK(calls > 100);
+    for (int fatal = 1; fatal <= calls; ++fatal) {
+        CAPTURE(fatal);
+        clear();
+        killed_at(fatal);
+        check_whole(cache);
+        CopyProgress progress;
+        const StagedTree after = stage(cache, place.source(), progress);
+        CHECK(cache.why_damaged(after.held) == "");
+        CHECK(slurp(after.held.path / "one" / "file") == std::string(5000, 'k'));
+        CHECK(names_in(cache.path() / "parts").empty());
+        CHECK(names_in(cache.path() / "data").size() == 1);
+    }
+}
+
+TEST_CASE("killed at any system call of a removal, a process leaves what is whole or not there") {
+    const Place place;
+    write(place.source() / "one" / "file", "1");
+    write(place.source() / "two", "2");
+    for (int fatal = 0, calls = 1; fatal <= calls; ++fatal) {
+        CAPTURE(fatal);
+        StageCache cache(place.scratch(), kPlenty);
+        const std::string name = stage(cache, place.source()).held.name;
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+                ::_exit(77);
+            ::raise(SIGSTOP);
+            ::_exit(cache.remove(name) ? 0 : 1);
+        }
+        const int its = run_until(child, fatal);
+        if (its == -77)
+            return;  // the case above has said so
+        calls = fatal == 0 ? its : calls;
+        StageCache after(place.scratch(), kPlenty);
+        check_whole(after);
+        CHECK(names_in(after.path() / "gone").empty());
+        const StagedTree staged = stage(after, place.source());
+        CHECK(after.why_damaged(staged.held) == "");
+    }
+}
+
+TEST_CASE("a full disk is an error with its name, and leaves no half") {
+    const bool root = ::geteuid() == 0;
+    if (::unshare(root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+        std::printf("skipped: no mounts of our own: %s\n", std::strerror(errno));
+        std::exit(77);
+    }
+    const Place place;
+    fs::create_directories(place.scratch());
+    REQUIRE(::mount("tmpfs", place.scratch().c_str(), "tmpfs", 0, "size=4m") == 0);
+    fill(place.source());
+    {
+        StageCache cache(place.scratch(), kPlenty);
+        const StagedTree first = stage(cache, place.source());
+        CHECK_FALSE(first.was_here);
+        write(place / "large", std::string(2 << 20, 'l'));
+        expect_exit(73, "no room", [&] { stage(cache, place / "large"); });
+        // One that grows too large only while it is written: 2 MiB fit, somebody else takes them.
+        fs::create_directories(place / "many");
+        for (int i = 0; i < 8; ++i)
+            write(place / "many" / std::to_string(i), std::string(90'000, 'm'));
+        StagingRequest slow;
+        slow.copy.bytes_per_second = 4 << 20;
+        slow.copy.threads = 1;
+        CopyProgress progress;
+        std::jthread other([&] {
+            while (progress.files < 2)
+                std::this_thread::yield();
+            std::ofstream ballast(place.scratch() / "ballast", std::ios::binary);
+            const std::string block(4096, 'b');
+            while (ballast.write(block.data(), 4096).flush()) {
+            }
+        });
+        expect_exit(73, "No space left on device",
+                    [&] { stage(cache, place / "many", progress, slow); });
+        other.join();
+        CHECK(names_in(cache.path() / "parts").empty());
+        CHECK(names_in(cache.path() / "data").size() == 1);
+        CHECK(stage(cache, place.source()).was_here);
+        fs::remove(place.scratch() / "ballast");
+        CHECK_FALSE(stage(cache, place / "many").was_here);
+        check_whole(cache);
+    }
+    ::umount(place.scratch().c_str());
+}

@@ -1,0 +1,111 @@
+// What the parts of staging say to each other, lists of digests, and what gc removes.
+#include "staging/check_digests.hpp"
+#include "staging/node_words.hpp"
+#include "staging/retention.hpp"
+#include "staging/stager_words.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+
+namespace {
+
+constexpr std::int64_t kDay = 24 * 3600, kNow = 1000 * kDay;
+constexpr std::chrono::seconds kWeek{7 * kDay};
+
+StageCache::Found used_before(std::int64_t days) {
+    StageCache::Found found{.name = "x"};
+    found.used_s = kNow - days * kDay;
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE("words between an agent and its stager are read as they were said") {
+    const StagerOrder order{.role = StagerRole::node,
+                            .scratch = "/s",
+                            .most_bytes = 1,
+                            .bytes_per_second = 2,
+                            .timeout = std::chrono::milliseconds(3),
+                            .keep_s = 4,
+                            .items = {{"a", "/b\n", "c"}}};
+    CHECK(parse_order(as_line(order)) == order);
+    const SeenSource seen{2, "key", "/l", "/f", "only", 5};
+    const AgentWord answer{
+        .sources = {seen}, .handed = {{1, {{"/there", "/here"}}}}, .prepare = {3}};
+    CHECK(parse_agent_word(as_line(answer)) == answer);
+    const StagerWord word{.staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4)}},
+                          .progress = {{"n", 1, 2}},
+                          .failed = {{65, "what", "hint"}},
+                          .notes = {"note"},
+                          .sources = {seen},
+                          .wanted = {{0, "/c", {"/p"}, {7}}},
+                          .offered = {{1, "/d", {}, {}}},
+                          .prepared = {4},
+                          .done = true};
+    CHECK(parse_word(as_line(word)) == word);
+    CHECK(as_line(word).find('\n') == std::string::npos);
+    for (const char* text : {"", "{", "{}", "[]", "{\"done\": 1}", "[[[[[[[[[[]]]]]]]]]]"}) {
+        CAPTURE(text);
+        CHECK_THROWS_AS(parse_order(text), Error);
+        CHECK_THROWS_AS(parse_word(text), Error);
+        CHECK_THROWS_AS(parse_agent_word(text), Error);
+    }
+    CHECK_THROWS_AS(parse_word(R"({"done":true,"notes":[],"sources":[],"offered":[],"prepared":[],
+        "wanted":[{"item":0,"copies":"","paths":["a"],"sizes":[]}]})"),
+                    Error);
+}
+
+TEST_CASE("words between agents") {
+    CHECK(parse_node_word(node_word_ask()).asks);
+    const SeenSource seen{2, "key", "/l", "/f", "", 5};
+    CHECK(parse_node_word(node_word_sources({seen})).sources == std::vector{seen});
+    CHECK(parse_node_word(node_word_failed({69, "w", "h"})).failed ==
+          std::vector{StagingFailure{69, "w", "h"}});
+    CHECK(parse_node_word(R"({"port":1,"host":"h","item":3})").item == 3);
+    CHECK_THROWS_AS(parse_node_word("port"), Error);
+    CHECK_THROWS_AS(parse_node_word(R"({"item":"x"})"), Error);
+}
+
+TEST_CASE("a list of digests is what sha256sum writes") {
+    const std::string digest(64, 'a');
+    const auto list = parse_digest_list(digest + "  b c\n" + digest + " *./d/e\n\n");
+    CHECK(list == std::vector<ListedDigest>{{digest, "b c"}, {digest, "d/e"}});
+    for (const std::string& text :
+         {digest, digest + " b", digest + "  ", std::string(63, 'a') + "   b",
+          "\\" + digest + "  a\\nb", std::string(64, 'g') + "  b"}) {
+        CAPTURE(text);
+        CHECK_THROWS_AS(parse_digest_list(text), Error);
+    }
+}
+
+TEST_CASE("what gc removes was not used for long, is held by nobody, and can be read") {
+    const auto goes = [](const StageCache::Found& found) {
+        return judge_retention(found, kNow, kWeek).goes;
+    };
+    CHECK(goes(used_before(8)));
+    CHECK_FALSE(goes(used_before(7)));
+    CHECK_FALSE(goes(used_before(-1)));
+    auto found = used_before(800);
+    found.is_held = true;
+    CHECK_FALSE(goes(found));
+    found = used_before(800);
+    found.why_unreadable = "it has no manifest";
+    CHECK_FALSE(goes(found));
+    found = used_before(20);
+    found.keep_s = 30 * kDay;
+    CHECK_FALSE(goes(found));
+    found = used_before(2);
+    found.keep_s = kDay;
+    CHECK(goes(found));
+    found = used_before(2);
+    found.is_part = true;
+    CHECK(goes(found));
+    found.is_held = true;
+    CHECK_FALSE(goes(found));
+}
