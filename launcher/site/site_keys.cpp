@@ -69,7 +69,7 @@ constexpr std::array kKeys = {
     SiteKeyRule{"storage_management.cleanup_policy", SiteForm::text, Tighter::same, SiteCheck::none,
                 kNoCleanup},
     SiteKeyRule{"storage_management.retention_days", SiteForm::whole_number, Tighter::smaller,
-                SiteCheck::none, kNoCleanup},
+                SiteCheck::staged_age, ""},
     SiteKeyRule{"system_monitoring.enabled", SiteForm::boolean, Tighter::if_true,
                 SiteCheck::measured, ""},
     SiteKeyRule{"system_monitoring.metrics_collection_interval", SiteForm::whole_number,

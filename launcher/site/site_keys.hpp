@@ -54,6 +54,7 @@ enum class SiteCheck {
     oom_killer,
     shared_folder,
     scratch_folder,
+    staged_age,
     logs_kept,
     measured,
     alerts,
