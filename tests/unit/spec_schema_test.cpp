@@ -122,6 +122,8 @@ TEST_CASE("messages name keys that are there") {
             key_names.emplace(key.name);
         }
     }
+    // What doctor compares between nodes has names of its own.
+    known.insert({"storage.checkpoints", "storage.run", "storage.scratch"});
     const std::set<std::string> endings = {"yaml", "json", "py", "sh", "md", "conf", "h"};
     std::size_t seen = 0;
     for (const char* root : {"/launcher", "/lib"})
