@@ -192,7 +192,8 @@ else
 fi
 
 # ---- erased by deleting one key -------------------------------------------------------------------------------------------------
-curl -sS -X DELETE "$VAULT_ADDR/v1/transit/keys/ckpt" || fail "no curl"
+python3 -c 'import sys, urllib.request as r; r.urlopen(r.Request(sys.argv[1], method="DELETE"), timeout=20).read()' \
+    "$VAULT_ADDR/v1/transit/keys/ckpt" || fail "the key is not deleted"
 for command in "verify sealed" "export sealed never.safetensors" "diff runs sealed" "reshard sealed never --ranks 1 --plain"; do
     ckpt 66 $command --identity run.key
     contains "$command: why" out.log "answers 400 for transit/decrypt/ckpt: there is no such key"
