@@ -369,12 +369,12 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
         case SiteCheck::oom_killer:
             return check_oom_killer(value, facts);
         case SiteCheck::shared_folder:
+        case SiteCheck::scratch_folder:
+            return check_folder(value, facts);
         case SiteCheck::staged_age:
             return {{kByUs, kUnknown,
                      "`autolaunch gc --apply` goes by it for staged data that no job holds; whether "
                      "somebody runs it (cron, Slurm's Epilog) is not known here"}};
-        case SiteCheck::scratch_folder:
-            return check_folder(value, facts);
         case SiteCheck::logs_kept:
             return check_logs(setting);
         case SiteCheck::measured:
