@@ -109,12 +109,28 @@ void leave_certificate(const JobRecord& record, const AbandonedJob& job, const s
     }
 }
 
+// The record of whose it was goes last: where something stays, the next one who clears up has to
+// know of which job that is.
+void remove_folder(const fs::path& folder, std::error_code& error) {
+    const auto entries = list_folder(folder, error);
+    if (error == std::errc::no_such_file_or_directory)
+        error.clear();
+    for (const fs::path& entry : entries) {
+        std::error_code why;
+        if (entry.filename() != kRecordName)
+            fs::remove_all(entry, why);
+        error = error ? error : why;
+    }
+    if (!error)
+        fs::remove_all(folder, error);
+}
+
 // The lock is kept until the folder is gone: whoever makes it at this moment sees that he has to
 // make another one.
 void remove_folders(FoundJob& found, AbandonedJob& job) {
     for (HeldFolder& folder : found.folders) {
         std::error_code error;
-        fs::remove_all(folder.path, error);
+        remove_folder(folder.path, error);
         Remnant remnant{"folder", folder.path.string()};
         if (error) {
             remnant.why = error.message();

@@ -18,7 +18,6 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr char kRecordName[] = "job";
 constexpr std::size_t kMostRecordBytes = 16384;
 
 }  // namespace

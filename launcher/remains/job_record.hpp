@@ -12,6 +12,8 @@ struct JobRecord {
     int node_rank = 0;
 };
 
+inline constexpr char kRecordName[] = "job";
+
 /// `folder` is this user's alone. What keeps it from being written is nobody's trouble at a start:
 /// then the folder is one of an unknown job.
 void write_job_record(const std::filesystem::path& folder, const JobRecord& record) noexcept;
