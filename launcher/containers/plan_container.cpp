@@ -3,6 +3,7 @@
 #include "base/environment.hpp"
 #include "base/refuse.hpp"
 #include "containers/choose_container.hpp"
+#include "plan/plan_checkpoint.hpp"
 #include "plan/rank_environment.hpp"
 #include "python_module/plan_python_module.hpp"
 
@@ -22,10 +23,9 @@ std::string absolute(const std::string& path, const std::string& workdir) {
 }
 
 // Of a place of checkpoints, or of one in it; nothing of a bucket.
-std::string folder_of(const std::string& place, const std::string& workdir) {
-    if (place.empty() || place.find("://") != place.npos)
+std::string folder_of(const std::filesystem::path& path) {
+    if (!path.is_absolute())
         return {};
-    const std::filesystem::path path = absolute(place, workdir);
     return (path.filename().string().starts_with("step-") ? path.parent_path() : path).string();
 }
 
@@ -44,8 +44,9 @@ ContainerNeeds needs_of(const LaunchPlan& plan) {
         .workdir = plan.workdir,
         .workdir_is_given = !plan.spec.trainer.workdir.empty(),
         .checkpoint_dir = absolute(plan.spec.checkpoint.checkpoint_dir, plan.workdir)};
-    needs.drain_dir = folder_of(plan.spec.checkpoint.drain, plan.workdir);
-    needs.restore_dir = folder_of(plan.spec.checkpoint.restore_from, plan.workdir);
+    const auto told = checkpoint_settings(plan.spec.checkpoint, plan.workdir);
+    needs.drain_dir = folder_of(told.drain);
+    needs.restore_dir = folder_of(told.restore_from);
     needs.spec.image = absolute_image(needs.spec.image, plan.workdir);
     const CheckpointSpec& checkpoint = plan.spec.checkpoint;
     for (const std::string* file :

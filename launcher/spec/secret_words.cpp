@@ -1,6 +1,7 @@
 #include "spec/secret_words.hpp"
 
 #include "base/text.hpp"
+#include "spec/mapping_reader.hpp"
 #include "spec/rank_words.hpp"
 
 #include <algorithm>
@@ -19,38 +20,23 @@ constexpr std::string_view kExpected =
 const std::vector<std::string> kSecretKeys = {"file", "command", "vault",   "vault_transit",
                                               "as",   "ranks",   "programs"};
 
-bool is_text(const Value& value) {
-    return value.is_scalar() && !trim(value.text).empty() &&
-           value.text.find('\0') == std::string::npos;
-}
-
 /// One entry of the section.
-class SecretReader {
+class SecretReader : MappingReader {
 public:
     SecretReader(const Entry& entry, std::vector<SpecError>& errors)
-        : entry_(entry), path_("secrets." + entry.key), errors_(errors) {}
+        : MappingReader("secrets." + entry.key, errors), entry_(entry) {}
 
     std::optional<SecretSpec> read();
 
 private:
-    void complain(const Origin& at, const std::string& path, const std::string& message) {
-        errors_.push_back(error_at(at, path, message));
-        good_ = false;
-    }
-    void expected(const Entry& entry, const std::string& what) {
-        complain(entry.value.at, path_ + '.' + entry.key,
-                 "expected " + what + "; found " + describe(entry.value));
-    }
     void read_key(const Entry& entry);
     bool read_texts(const Entry& entry, std::vector<std::string>& texts, const std::string& what);
     void read_vault(const Entry& entry);
 
     const Entry& entry_;
-    const std::string path_;
-    std::vector<SpecError>& errors_;
     SecretSpec secret_;
     std::vector<std::string> sources_;
-    bool has_ranks_ = false, good_ = true;
+    bool has_ranks_ = false;
 };
 
 std::optional<SecretSpec> SecretReader::read() {
@@ -109,10 +95,7 @@ void SecretReader::read_key(const Entry& entry) {
     } else if (entry.key == "programs") {
         read_texts(entry, secret_.programs, "a list of roles, as --role names them");
     } else {
-        const std::string near = nearest(entry.key, kSecretKeys);
-        complain(entry.key_at, path_ + '.' + entry.key,
-                 "unknown key; " + (near.empty() ? "there are " + join(kSecretKeys, ", ")
-                                                 : "did you mean \"" + near + "\"?"));
+        unknown(entry, kSecretKeys);
     }
 }
 

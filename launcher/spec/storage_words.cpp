@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/text.hpp"
+#include "spec/mapping_reader.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,11 +17,6 @@ namespace {
 constexpr std::string_view kSha256 = "sha256:";
 constexpr std::size_t kMostItems = 64, kMostName = 64;
 const std::vector<std::string> kItemKeys = {"from", "as", "verify"};
-
-bool is_filled(const Value& value) {
-    return value.is_scalar() && !trim(value.text).empty() &&
-           value.text.find('\0') == std::string::npos;
-}
 
 bool is_data_name(const std::string& name) {
     return !name.empty() && name.size() <= kMostName &&
@@ -42,10 +38,10 @@ bool is_digest(const std::string& text) {
     return parse_hex(std::string_view(text).substr(kSha256.size()), digest);
 }
 
-class ItemReader {
+class ItemReader : MappingReader {
 public:
     ItemReader(std::string path, std::vector<SpecError>& errors)
-        : path_(std::move(path)), errors_(errors) {}
+        : MappingReader(std::move(path), errors) {}
 
     bool read(const Value& value, StageInSpec& item) {
         if (!value.is_mapping()) {
@@ -65,19 +61,10 @@ public:
     }
 
 private:
-    void complain(const Origin& at, const std::string& path, const std::string& message) {
-        errors_.push_back(error_at(at, path, message));
-        good_ = false;
-    }
-    void expected(const Entry& entry, const std::string& what) {
-        complain(entry.value.at, path_ + '.' + entry.key,
-                 "expected " + what + "; found " + describe(entry.value));
-    }
-
     void read_key(const Entry& entry, StageInSpec& item) {
         const std::string& text = entry.value.text;
         if (entry.key == "from") {
-            if (!is_filled(entry.value))
+            if (!is_text(entry.value))
                 return expected(entry, "a folder or a file");
             item.from = text;
             if (text.find("://") != std::string::npos)
@@ -87,23 +74,16 @@ private:
                 return expected(entry, "a name of letters, digits and _, up to 64");
             item.name = text;
         } else if (entry.key == "verify") {
-            if (!is_filled(entry.value) ||
+            if (!is_text(entry.value) ||
                 (text.starts_with(kSha256) ? !is_digest(text) : !is_name_below(text)))
                 return expected(entry,
                                 "sha256: and 64 hexadecimal digits of a file, or the name of a "
                                 "list below the folder, as sha256sum writes one (SHA256SUMS)");
             item.verify = text;
         } else {
-            const std::string near = nearest(entry.key, kItemKeys);
-            complain(entry.key_at, path_ + '.' + entry.key,
-                     "unknown key; " + (near.empty() ? "there are " + join(kItemKeys, ", ")
-                                                     : "did you mean \"" + near + "\"?"));
+            unknown(entry, kItemKeys);
         }
     }
-
-    const std::string path_;
-    std::vector<SpecError>& errors_;
-    bool good_ = true;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "staging/check_digests.hpp"
 
 #include "base/hash.hpp"
+#include "base/mapped_file.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "checkpoint/crypto/crypto.hpp"
@@ -8,11 +9,9 @@
 #include "stage_cache/beneath.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -29,36 +28,12 @@ constexpr std::size_t kDigits = 64;
 }
 
 /// A copy's bytes; nobody else writes there.
-class MappedCopy {
-public:
-    MappedCopy(int folder, const std::string& path) {
-        const UniqueFd file = open_beneath(folder, path, O_RDONLY);
-        struct stat facts {};
-        if (!file || ::fstat(file.get(), &facts) != 0)
-            throw SystemError(errno, "read " + path);
-        bytes_ = static_cast<std::size_t>(facts.st_size);
-        if (bytes_ == 0)
-            return;
-        start_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-        if (start_ == MAP_FAILED)
-            throw SystemError(errno, "read " + path);
-        ::madvise(start_, bytes_, MADV_SEQUENTIAL);
-    }
-    MappedCopy(const MappedCopy&) = delete;
-    MappedCopy& operator=(const MappedCopy&) = delete;
-    ~MappedCopy() {
-        if (bytes_ > 0 && start_ != MAP_FAILED)
-            ::munmap(start_, bytes_);
-    }
-    std::string_view text() const { return {static_cast<const char*>(start_), bytes_}; }
-
-private:
-    void* start_ = nullptr;
-    std::size_t bytes_ = 0;
-};
+MappedFile map_copy(int folder, const std::string& path) {
+    return MappedFile(open_beneath(folder, path, O_RDONLY).get(), "read " + path);
+}
 
 std::string sha256_of(int folder, const std::string& path) {
-    return hex(crypto::sha256(crypto::bytes_of(MappedCopy(folder, path).text())));
+    return hex(crypto::sha256(crypto::bytes_of(map_copy(folder, path).text())));
 }
 
 void check_one(int folder, const std::string& path, const std::string& wanted,
@@ -71,7 +46,7 @@ void check_one(int folder, const std::string& path, const std::string& wanted,
 void check_list(int folder, const Tree& tree, const std::string& list, const std::string& shown) {
     std::map<std::string, std::string> wanted;
     try {
-        for (ListedDigest& line : parse_digest_list(MappedCopy(folder, list).text()))
+        for (ListedDigest& line : parse_digest_list(map_copy(folder, list).text()))
             wanted[line.path] = line.digest;
     } catch (const SystemError&) {
         is_not(shown + " has no " + list,
