@@ -27,7 +27,10 @@ run() { # EXPECTED_CODE ARGUMENTS...
 }
 says_rank() { contains "rank $1" "run/generation-0/rank-$1/stdout" "$2"; } # RANK TEXT
 # What is there of user 2003 besides the process that holds podman's namespaces.
-processes() { ps -u 2003 -o pid=,comm=,args= | grep -v 'podman pause\|<defunct>' | cut -c1-200; }
+processes() { # but for the one that holds the user's namespaces: podman itself, or catatonit where that is installed
+    ps -u 2003 -o pid=,comm=,args= | grep -v '<defunct>' |
+        awk -v pause="$(cat "$work/xdg/libpod/tmp/pause.pid" 2>/dev/null)" '$1 != pause' | cut -c1-200
+}
 containers() { as_user podman ps -aq; }
 nothing_of_it() {
     expect "processes left behind" "" "$(processes)"
