@@ -1,7 +1,8 @@
 // What the parts of staging say to each other, lists of digests, and what gc removes.
+#include "retention/left_run.hpp"
+#include "retention/staged_data.hpp"
 #include "staging/check_digests.hpp"
 #include "staging/node_words.hpp"
-#include "staging/retention.hpp"
 #include "staging/stager_words.hpp"
 
 #include <autolaunch/error.hpp>
@@ -84,9 +85,10 @@ TEST_CASE("a list of digests is what sha256sum writes") {
     }
 }
 
-TEST_CASE("what gc removes was not used for long, is held by nobody, and can be read") {
+TEST_CASE(
+    "what gc removes of staged data was not used for long, is held by nobody, and can be read") {
     const auto goes = [](const StageCache::Found& found) {
-        return judge_retention(found, kNow, kWeek).goes;
+        return judge_staged(found, kNow, kWeek).goes;
     };
     CHECK(goes(used_before(8)));
     CHECK_FALSE(goes(used_before(7)));
@@ -109,3 +111,46 @@ TEST_CASE("what gc removes was not used for long, is held by nobody, and can be 
     found.is_held = true;
     CHECK_FALSE(goes(found));
 }
+
+TEST_CASE("a run goes when its job is over, by what is known, and nobody needs it") {
+    LeftRun run{.folder = "runs/1", .exit_code = 0, .outcome = "succeeded"};
+    run.last_s = kNow - 8 * kDay;
+    RunRules rules{.older_than = kWeek};
+    const auto goes = [&rules](const LeftRun& one) { return judge_run(one, kNow, rules).goes; };
+    CHECK(goes(run));
+    CHECK(judge_run(run, kNow, rules).why == "succeeded; ended 8 d 0 h ago, kept for 7 d 0 h");
+    const auto with = [&run](auto change) {
+        LeftRun other = run;
+        change(other);
+        return other;
+    };
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.last_s = kNow - kDay; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.last_s = kNow + kDay; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.is_running = true; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.of = "user 7"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.doubt = "job 1 is PENDING"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.foreign = "model.pt"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.needed_by = "runs/2"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.why_unreadable = "no"; })));
+    const LeftRun failed = with([](LeftRun& r) { r.exit_code = 1, r.outcome = "failed"; });
+    const LeftRun lost = with([](LeftRun& r) { r.exit_code.reset(), r.outcome.clear(); });
+    CHECK(goes(failed));
+    CHECK(goes(lost));
+    rules.which = RunsThatGo::succeeded;
+    CHECK(goes(run));
+    CHECK_FALSE(goes(failed));
+    CHECK_FALSE(goes(lost));
+    rules.which = RunsThatGo::failed;
+    CHECK_FALSE(goes(run));
+    CHECK(goes(failed));
+    CHECK(goes(lost));
+}
+
+TEST_CASE("what autolaunch writes into a run directory is known by name") {
+    for (const char* ours : {"plan.json", "plan.node-3.json", "events.jsonl", "exit.json",
+                             "samples", "generation-0", "head.json", ".key", "ledger.json"})
+        CHECK(is_name_of_run(ours));
+    for (const char* other : {"model.pt", "checkpoints", "step-00000100", "planning", ""})
+        CHECK_FALSE(is_name_of_run(other));
+}
+
