@@ -1,4 +1,6 @@
 // What the parts of staging say to each other, lists of digests, and what gc removes.
+#include "quota/quota_inquiry.hpp"
+#include "quota/quota_use.hpp"
 #include "retention/left_run.hpp"
 #include "retention/staged_data.hpp"
 #include "staging/check_digests.hpp"
@@ -154,3 +156,33 @@ TEST_CASE("what autolaunch writes into a run directory is known by name") {
         CHECK_FALSE(is_name_of_run(other));
 }
 
+TEST_CASE("quotas are read as quota and lfs print them, and warned of from 90% on") {
+    // quota 4.06, -u -w -p --show-mntpoint --hide-device; the same of a user who is over.
+    const auto uses = parse_quotas(
+        "Disk quotas for user amy (uid 1000): \n"
+        "     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace\n"
+        "/home         9300*   9000   10000 1795866582      20    0     100       0\n");
+    REQUIRE(uses.size() == 2);
+    CHECK(uses[0] == QuotaUse{QuotaUse::Of::bytes, 9300 * 1024, 9000 * 1024, 10000 * 1024});
+    CHECK(uses[1] == QuotaUse{QuotaUse::Of::files, 20, 0, 100});
+    CHECK(quota_words(uses[0]) ==
+          "9.5 MB are used of the 9.2 MB that you may have there, for some days at most");
+    CHECK(quota_words(uses[1]).empty());
+    // lfs quota -q -u: a long name is on a line of its own, what a server did not say in brackets.
+    const auto lustre = parse_quotas(
+        "/lustre/scratch/a-long-name\n            [1899] 0    2000       -   10*       5      10   "
+        "    -\n");
+    REQUIRE(lustre.size() == 2);
+    CHECK(quota_words(lustre[0]) == "95% of the 2.0 MB that you may have there are used");
+    CHECK(quota_words(lustre[1]) ==
+          "10 files are used of the 10 files that you may have there: nothing more can be written");
+    for (const char* none :
+         {"", "\n", "quota: no such file", "a b c d e f g h i", "/x -1 0 0 0 0 0 0 0",
+          "/x 9223372036854775807 0 0 0 0 0 0 0", "/x 1 0 0 0 1 0 0 0 0 0"})
+        CHECK(parse_quotas(none).empty());
+    CHECK(quota_words({QuotaUse::Of::bytes, 5, 0, 0}).empty());
+    CHECK(quota_question(0x6969, "/n", 7).front() == "quota");
+    CHECK(quota_question(0x0BD00BD0, "/n", 7) ==
+          std::vector<std::string>{"lfs", "quota", "-q", "-u", "7", "/n"});
+    CHECK(quota_question(0xEF53, "/n", 7).empty());
+}
