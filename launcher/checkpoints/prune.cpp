@@ -58,18 +58,6 @@ Sorted sorted_out(Storage& storage, const std::filesystem::path& directory,
     return sorted;
 }
 
-std::uint64_t bytes_in(Storage& storage, const std::filesystem::path& directory) {
-    std::uint64_t bytes = 0;
-    for (const std::string& name : storage.list(directory)) {
-        try {
-            bytes += storage.open(directory / name)->size();
-        } catch (const SystemError&) {
-            // It was deleted just now, or cannot be opened: then it is not counted.
-        }
-    }
-    return bytes;
-}
-
 }  // namespace
 
 CheckpointOutcome prune_checkpoints(const CheckpointRequest& request) {

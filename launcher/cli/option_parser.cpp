@@ -280,14 +280,17 @@ Words words_of(Command command) {
                 "Examples:\n  autolaunch clean --dry-run\n  srun autolaunch clean --job 4711"};
         case Command::gc:
             return {
-                "Says which data that jobs have staged on this node (storage.stage_in) has not "
-                "been "
-                "used for long, and\nwith --apply removes it: your own, and nothing that a job "
-                "uses. docs/guides/data.md.",
-                "autolaunch gc [--apply] [--older-than TIME] [--scratch FOLDER] [--json]",
+                "Says what jobs have left that may go, and with --apply removes it: data that was "
+                "staged on this node\n(storage.stage_in), run directories that are named, and with "
+                "a "
+                "spec those of its log_path and the\ncheckpoints that its rules do not keep. Only "
+                "your own, and nothing that a job uses. docs/guides/data.md.",
+                "autolaunch gc [RUNS...] [-c SPEC] [--apply] [--older-than TIME] [--state STATE]\n"
+                "                     [--scratch FOLDER] [--json]",
                 "Exits with 73 where the folder cannot be used.\n\n"
-                "Examples:\n  autolaunch gc\n  srun --ntasks-per-node=1 autolaunch gc --apply "
-                "--older-than 14d"};
+                "Examples:\n  autolaunch gc\n  autolaunch gc runs --older-than 30d --state "
+                "succeeded\n  autolaunch gc -c train.yaml --apply\n  srun --ntasks-per-node=1 "
+                "autolaunch gc --apply --older-than 14d"};
         default:
             return {"Starts the ranks of a distributed training job, places and watches them.",
                     kRunUsage, kRunExamples};
@@ -353,9 +356,9 @@ void OptionParser::declare_all() {
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
         command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
-        command_ != Command::gc && command_ != Command::drain && command_ != Command::attach &&
-        command_ != Command::top && command_ != Command::policy && command_ != Command::audit &&
-        command_ != Command::login && command_ != Command::sweep && command_ != Command::render)
+        command_ != Command::drain && command_ != Command::attach && command_ != Command::top &&
+        command_ != Command::policy && command_ != Command::audit && command_ != Command::login &&
+        command_ != Command::sweep && command_ != Command::render)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");
@@ -837,13 +840,24 @@ void OptionParser::add_clean_options() {
 
 void OptionParser::add_gc_options() {
     flag("--json", json_, "As JSON (docs/json-output.md)").group("General");
-    flag("--apply", apply_, "Remove it; without this nothing is removed").group("General");
-    option("--older-than", older_than_,
-           "What was used within that time stays, unless its job said storage.keep (7d)")
+    flag("--apply", gc_.apply, "Remove it; without this nothing is removed").group("General");
+    option(
+        "--older-than", gc_.older_than,
+        "What was used, or has ended, within that time stays; of staged data, unless its job said "
+        "storage.keep (7d)")
         .type_name("TIME")
         .group("General");
-    option("--scratch", scratch_, "As storage.scratch: the node's folder")
+    option("--state", gc_.state, "Of runs those that succeeded, those that failed, or any (any)")
+        .type_name("STATE")
+        .rule([](CLI::Option& given) {
+            given.check(CLI::IsMember({"any", "succeeded", "failed"}));
+        })
+        .group("General");
+    option("--scratch", gc_.scratch, "As storage.scratch: the node's folder")
         .type_name("FOLDER")
+        .group("General");
+    flag("--epilog", gc_.epilog,
+         "For Slurm's Epilog: as the job's user, of whose staged data here alone")
         .group("General");
 }
 
@@ -941,9 +955,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.job = job_id_;
     into.secret_file = secret_file_;
     into.dry_run = dry_run_;
-    into.apply = apply_;
-    into.scratch = scratch_;
-    into.older_than = older_than_;
+    into.gc = gc_;
     into.drain = drain_;
     into.take_back = take_back_;
     into.once = once_;

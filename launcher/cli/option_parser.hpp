@@ -96,8 +96,7 @@ private:
     std::string only_;        ///< of checkpoints
     std::string recipients_;  ///< of checkpoints
     std::string html_file_, job_id_, secret_file_;
-    bool apply_ = false;
-    std::string scratch_, older_than_;
+    GcOptions gc_;
     bool dry_run_ = false, drain_ = false, take_back_ = false, once_ = false, replay_ = false;
 };
 

@@ -366,6 +366,17 @@ void check_report(const CommandLine& line, const std::vector<std::string>& words
         throw UsageError("--csv and --json exclude each other");
 }
 
+/// `gc RUNS...`
+void check_gc(CommandLine& line, const std::vector<std::string>& words) {
+    GcOptions& options = line.gc;
+    if (!options.older_than.empty() && !duration_from(options.older_than))
+        throw UsageError(options.older_than + " is no duration", "autolaunch gc --older-than 7d");
+    options.folders = words;
+    if (options.epilog && (!words.empty() || !line.spec_file.empty()))
+        throw UsageError("gc --epilog is of staged data alone, on the node where a job was",
+                         "autolaunch gc --epilog --apply");
+}
+
 /// `report RUN_DIR...`, `clean`, `gc`, `drain NODE`, `attach JOB`, `top JOB` and `login FILE`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
@@ -380,10 +391,8 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     if (command == Command::clean && !taken.words.empty())
         throw UsageError(taken.words[0] + ": clean takes options alone",
                          "autolaunch clean --job 4711");
-    if (command == Command::gc && !taken.words.empty())
-        throw UsageError(taken.words[0] + ": gc takes options alone", "autolaunch gc --apply");
-    if (command == Command::gc && !line.older_than.empty() && !duration_from(line.older_than))
-        throw UsageError(line.older_than + " is no duration", "autolaunch gc --older-than 7d");
+    if (command == Command::gc)
+        check_gc(line, taken.words);
     if (command == Command::drain && taken.words.size() != 1)
         throw UsageError(taken.words.empty() ? "drain needs a node" : "drain takes one node",
                          "autolaunch drain node7 --job runs/4711");

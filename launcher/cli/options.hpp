@@ -71,6 +71,13 @@ enum class Command {
     version
 };
 
+/// What was typed behind `autolaunch gc`.
+struct GcOptions {
+    bool apply = false, epilog = false;
+    std::string scratch, older_than, state = "any";
+    std::vector<std::string> folders = {};  ///< run directories, or folders that have such
+};
+
 /// What the user typed, taken apart but not yet judged.
 struct CommandLine {
     Command command = Command::run;
@@ -95,6 +102,7 @@ struct CommandLine {
     oidc::LoginRequest login;
     SubmitOptions submit;
     SweepRequest sweep;
+    GcOptions gc;
     bool svg = false;         ///< topo --svg
     bool markdown = false;    ///< schema --markdown, lint --rules --markdown
     bool rules = false;       ///< lint --rules
@@ -109,9 +117,6 @@ struct CommandLine {
     bool drain = false;       ///< run --drain, clean --drain
     bool take_back = false;   ///< drain --take-back
     bool once = false;        ///< top --once
-    bool apply = false;       ///< gc --apply
-    std::string scratch;      ///< gc --scratch
-    std::string older_than;   ///< gc --older-than
     bool replay = false;      ///< top --replay
 };
 

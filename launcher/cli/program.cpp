@@ -14,6 +14,7 @@
 #include "cli/audited.hpp"
 #include "cli/build_info.hpp"
 #include "cli/completion.hpp"
+#include "cli/gc.hpp"
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
 #include "cli/site_gate.hpp"
@@ -46,7 +47,6 @@
 #include "spec/spec.hpp"
 #include "spec/units.hpp"
 #include "staging/plan_staging.hpp"
-#include "staging/retention.hpp"
 #include "submission/code_state.hpp"
 #include "sweep/elements.hpp"
 #include "topology/load_capture.hpp"
@@ -218,29 +218,6 @@ AuditTrail audit_trail(const SiteSettings& site, const Place& place) {
     settings.enabled = settings.enabled && !looks_like_stand_in(place.environment);
     return {std::move(settings), place.environment, hostname(),
             [&place](const std::string& text) { complain_once(text, place); }};
-}
-
-int collect(const CommandLine& line, const Screen& screen) {
-    constexpr auto kDay = std::chrono::hours(24);
-    const auto site = read_site_file();
-    const auto word = [&site](const char* key) {
-        const SiteSetting* const found = site ? site->find(key) : nullptr;
-        return found == nullptr ? std::string() : found->value.text;
-    };
-    CollectRequest request{
-        .scratch = line.scratch, .older_than = 7 * kDay, .apply = line.apply, .json = line.json};
-    if (request.scratch.empty())
-        request.scratch = word("storage_management.scratch_space");
-    if (request.scratch.empty())
-        request.scratch = kDefaultScratch;
-    long long days = 0;
-    if (parse_integer(word("storage_management.retention_days"), days) && days >= 0)
-        request.older_than = days * kDay;
-    if (const auto told = duration_from(line.older_than))
-        request.older_than = std::chrono::ceil<std::chrono::seconds>(*told);
-    const std::string text = collect_staged(request);
-    line.json ? screen.print_json(text) : screen.print(text);
-    return exit_code::kSuccess;
 }
 
 int run_checkpoints(const CommandLine& line, const Place& place) {
@@ -486,7 +463,7 @@ int dispatch(const CommandLine& line, const Environment& environment) {
         case Command::login:
             return log_in(line, screen);
         case Command::gc:
-            return collect(line, screen);
+            return collect_left(line, environment, screen);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:

@@ -21,6 +21,7 @@
 #include "pmi/mpi_linkage.hpp"
 #include "python_module/plan_python_module.hpp"
 #include "python_start/plan_preload.hpp"
+#include "quota/quota_inquiry.hpp"
 #include "rank_services/coordinator.hpp"
 #include "rank_services/socket_directory.hpp"
 #include "remains/job_record.hpp"
@@ -39,6 +40,7 @@
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
 #include "run/quick_check.hpp"
+#include "run/run_doctor.hpp"
 #include "run/ticket_care.hpp"
 #include "run/time_limit_inquiry.hpp"
 #include "spawn/keeper.hpp"
@@ -111,6 +113,21 @@ void add_gpu_claims(GpuClaimsInquiry& inquiry, std::chrono::milliseconds wait, L
         if (rank.gpu)
             planned.push_back({rank.rank, rank.binding.gpu.value_or(rank.gpu->index), *rank.gpu});
     for (std::string& warning : inquiry.warnings(planned, wait))
+        plan.warnings.push_back(std::move(warning));
+}
+
+std::vector<QuotaFolder> written_folders(const JobSpec& spec, const EnvironmentMap& environment) {
+    std::vector<QuotaFolder> folders;
+    for (const StorageFolder& one : folders_of(spec, environment))
+        folders.push_back({one.path, one.purpose});
+    if (const std::string& drain = spec.checkpoint.drain;
+        !drain.empty() && drain.find("://") == drain.npos)
+        folders.push_back({drain, "checkpoint.drain"});
+    return folders;
+}
+
+void add_quotas(QuotaInquiry& inquiry, std::chrono::milliseconds wait, LaunchPlan& plan) {
+    for (std::string& warning : inquiry.warnings(Deadline::after(wait)))
         plan.warnings.push_back(std::move(warning));
 }
 
@@ -250,6 +267,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     GpuClaimsInquiry claims(topology);
     NodeLossInquiry node_loss(spec, environment);
     TicketCare ticket(spec, allocation, environment);
+    QuotaInquiry quotas(written_folders(spec, environment));
     const JobShape shape = decide_shape(spec, allocation, topology);
     Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     roster.hold_back_all_but(nodes_at_start(spec, static_cast<int>(roster.nodes.size())));
@@ -264,6 +282,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_container(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
     ticket.add_warning(plan);
+    add_quotas(quotas, kClaimsOfPlan, plan);
     node_loss.add(plan, allocation);
     warn_of_secrets(plan, environment);
     if (plan.uncompared_time_limit)
@@ -330,6 +349,9 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     GpuClaimsInquiry claims(topology);  // answered while the nodes meet
     std::optional<NodeLossInquiry> node_loss(std::in_place, spec, environment);
     TicketCare ticket(spec, allocation, environment);
+    std::optional<QuotaInquiry> quotas;
+    if (allocation.node_rank == 0)  // of other nodes' plans nobody sees the warnings
+        quotas.emplace(written_folders(spec, environment));
     const JobShape shape = decide_shape(spec, allocation, topology);
     require_files(shape, spec.logging);
     if (gate.size)
@@ -353,6 +375,9 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     tell_witness(io, witness, joined, plan, origin.requeue);
     add_gpu_claims(claims, kClaimsOfStart, plan);
     ticket.add_warning(plan);
+    if (quotas)
+        add_quotas(*quotas, kClaimsOfStart, plan);
+    quotas.reset();
     if (joined.head)
         node_loss->add(plan, allocation);
     node_loss.reset();  // a spare waits for no child, and would be told that this one is left

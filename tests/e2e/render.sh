@@ -83,6 +83,9 @@ contains "what is said of an unknown MIG device" out.log "dcgm-exporter is not t
 expect "other names" "" "$(find "$gpus" -type f -regextype egrep -not -regex '.*/[0-9]+(\.[0-9]+)?' -not -name .lock)"
 script 0 epilog SLURM_JOB_ID=7
 maps "0.3:9 1.13:9 2:71" "after the first"
+grep -q gc calls && failed "data is looked through without a user"
+script 0 epilog SLURM_JOB_ID=8 SLURM_JOB_UID=2001
+contains "what becomes of staged data" calls "gc --epilog --apply"
 script 0 epilog SLURM_JOB_ID=9
 script 0 epilog SLURM_JOB_ID=71
 maps "" "after all"

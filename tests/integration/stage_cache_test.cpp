@@ -3,6 +3,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "kill_at_call.hpp"
 #include "processes.hpp"
+#include "retention/left_run.hpp"
 #include "stage_cache/stage_tree.hpp"
 
 #include <doctest/doctest.h>
@@ -434,6 +435,46 @@ TEST_CASE("killed at any system call of a removal, a process leaves what is whol
         const StagedTree staged = stage(after, place.source());
         CHECK(after.why_damaged(staged.held) == "");
     }
+}
+
+TEST_CASE(
+    "gc is killed at every system call of a run's removal: it is whole, or the next one ends it") {
+    const Place place;
+    const fs::path runs = place / "runs";
+    const AskSlurm nobody = [](const std::string&) { return std::nullopt; };
+    int calls = 1;
+    for (int fatal = 0; fatal <= calls; ++fatal) {
+        CAPTURE(fatal);
+        fs::create_directories(runs / "one" / "generation-0" / "rank-0");
+        for (const char* file : {"events.jsonl", "plan.json", "generation-0/rank-0/stdout"})
+            std::ofstream(runs / "one" / file) << "x\n";
+        const LeftRun run{.folder = (runs / "one").string()};
+        const pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+                ::_exit(77);
+            ::raise(SIGSTOP);
+            ::_exit(remove_run(run) ? 0 : 1);
+        }
+        const int its = run_until(child, fatal);
+        if (its == -77)
+            return;  // a case above has said so
+        calls = fatal == 0 ? its : calls;
+        if (fs::exists(runs / "one")) {
+            CHECK(slurp(runs / "one" / "generation-0" / "rank-0" / "stdout") == "x\n");
+            CHECK(remove_run(run));
+        }
+        for (const LeftRun& half : find_runs({runs.string()}, nobody)) {
+            CHECK(half.is_half);
+            CHECK(judge_run(half, 0, {}).goes);
+            CHECK(remove_run(half));
+        }
+        if (fs::exists(runs / ".autolaunch-gone"))  // empty
+            fs::remove(runs / ".autolaunch-gone");
+        CHECK(names_in(runs).empty());
+    }
+    CHECK(calls > 20);
 }
 
 TEST_CASE("a full disk is an error with its name, and leaves no half") {

@@ -1,7 +1,10 @@
 // What the parts of staging say to each other, lists of digests, and what gc removes.
+#include "quota/quota_inquiry.hpp"
+#include "quota/quota_use.hpp"
+#include "retention/left_run.hpp"
+#include "retention/staged_data.hpp"
 #include "staging/check_digests.hpp"
 #include "staging/node_words.hpp"
-#include "staging/retention.hpp"
 #include "staging/stager_words.hpp"
 
 #include <autolaunch/error.hpp>
@@ -84,9 +87,10 @@ TEST_CASE("a list of digests is what sha256sum writes") {
     }
 }
 
-TEST_CASE("what gc removes was not used for long, is held by nobody, and can be read") {
+TEST_CASE(
+    "what gc removes of staged data was not used for long, is held by nobody, and can be read") {
     const auto goes = [](const StageCache::Found& found) {
-        return judge_retention(found, kNow, kWeek).goes;
+        return judge_staged(found, kNow, kWeek).goes;
     };
     CHECK(goes(used_before(8)));
     CHECK_FALSE(goes(used_before(7)));
@@ -108,4 +112,77 @@ TEST_CASE("what gc removes was not used for long, is held by nobody, and can be 
     CHECK(goes(found));
     found.is_held = true;
     CHECK_FALSE(goes(found));
+}
+
+TEST_CASE("a run goes when its job is over, by what is known, and nobody needs it") {
+    LeftRun run{.folder = "runs/1", .exit_code = 0, .outcome = "succeeded"};
+    run.last_s = kNow - 8 * kDay;
+    RunRules rules{.older_than = kWeek};
+    const auto goes = [&rules](const LeftRun& one) { return judge_run(one, kNow, rules).goes; };
+    CHECK(goes(run));
+    CHECK(judge_run(run, kNow, rules).why == "succeeded; ended 8 d 0 h ago, kept for 7 d 0 h");
+    const auto with = [&run](auto change) {
+        LeftRun other = run;
+        change(other);
+        return other;
+    };
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.last_s = kNow - kDay; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.last_s = kNow + kDay; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.is_running = true; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.of = "user 7"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.doubt = "job 1 is PENDING"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.foreign = "model.pt"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.needed_by = "runs/2"; })));
+    CHECK_FALSE(goes(with([](LeftRun& r) { r.why_unreadable = "no"; })));
+    const LeftRun failed = with([](LeftRun& r) { r.exit_code = 1, r.outcome = "failed"; });
+    const LeftRun lost = with([](LeftRun& r) { r.exit_code.reset(), r.outcome.clear(); });
+    CHECK(goes(failed));
+    CHECK(goes(lost));
+    rules.which = RunsThatGo::succeeded;
+    CHECK(goes(run));
+    CHECK_FALSE(goes(failed));
+    CHECK_FALSE(goes(lost));
+    rules.which = RunsThatGo::failed;
+    CHECK_FALSE(goes(run));
+    CHECK(goes(failed));
+    CHECK(goes(lost));
+}
+
+TEST_CASE("what autolaunch writes into a run directory is known by name") {
+    for (const char* ours : {"plan.json", "plan.node-3.json", "events.jsonl", "exit.json",
+                             "samples", "generation-0", "head.json", ".key", "ledger.json"})
+        CHECK(is_name_of_run(ours));
+    for (const char* other : {"model.pt", "checkpoints", "step-00000100", "planning", ""})
+        CHECK_FALSE(is_name_of_run(other));
+}
+
+TEST_CASE("quotas are read as quota and lfs print them, and warned of from 90% on") {
+    // quota 4.06, -u -w -p --show-mntpoint --hide-device; the same of a user who is over.
+    const auto uses = parse_quotas(
+        "Disk quotas for user amy (uid 1000): \n"
+        "     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace\n"
+        "/home         9300*   9000   10000 1795866582      20    0     100       0\n");
+    REQUIRE(uses.size() == 2);
+    CHECK(uses[0] == QuotaUse{QuotaUse::Of::bytes, 9300 * 1024, 9000 * 1024, 10000 * 1024});
+    CHECK(uses[1] == QuotaUse{QuotaUse::Of::files, 20, 0, 100});
+    CHECK(quota_words(uses[0]) ==
+          "9.5 MB are used of the 9.2 MB that you may have there, for some days at most");
+    CHECK(quota_words(uses[1]).empty());
+    // lfs quota -q -u: a long name is on a line of its own, what a server did not say in brackets.
+    const auto lustre = parse_quotas(
+        "/lustre/scratch/a-long-name\n            [1899] 0    2000       -   10*       5      10   "
+        "    -\n");
+    REQUIRE(lustre.size() == 2);
+    CHECK(quota_words(lustre[0]) == "95% of the 2.0 MB that you may have there are used");
+    CHECK(quota_words(lustre[1]) ==
+          "10 files are used of the 10 files that you may have there: nothing more can be written");
+    for (const char* none :
+         {"", "\n", "quota: no such file", "a b c d e f g h i", "/x -1 0 0 0 0 0 0 0",
+          "/x 9223372036854775807 0 0 0 0 0 0 0", "/x 1 0 0 0 1 0 0 0 0 0"})
+        CHECK(parse_quotas(none).empty());
+    CHECK(quota_words({QuotaUse::Of::bytes, 5, 0, 0}).empty());
+    CHECK(quota_question(0x6969, "/n", 7).front() == "quota");
+    CHECK(quota_question(0x0BD00BD0, "/n", 7) ==
+          std::vector<std::string>{"lfs", "quota", "-q", "-u", "7", "/n"});
+    CHECK(quota_question(0xEF53, "/n", 7).empty());
 }

@@ -36,18 +36,23 @@ bool kernel_tells_quotas() {
     return tells;
 }
 
-// Beyond the soft limit the kernel may refuse at any moment.
-std::int64_t left_of_quota(int fd, int type, std::uint32_t id) {
+// Of bytes and of files; none where there is no quota.
+std::vector<QuotaUse> quotas_of(int fd, int type, std::uint32_t id) {
     constexpr std::uint64_t kBlock = 1024;
     if_dqblk quota{};
     if (::syscall(kQuotaOfFile, fd, QCMD(Q_GETQUOTA, type), id, &quota) != 0)
-        return kNoLimit;  // there is none
-    if (quota.dqb_bsoftlimit != 0 && quota.dqb_curspace >= quota.dqb_bsoftlimit * kBlock)
+        return {};
+    return {{QuotaUse::Of::bytes, quota.dqb_curspace, quota.dqb_bsoftlimit * kBlock,
+             quota.dqb_bhardlimit * kBlock},
+            {QuotaUse::Of::files, quota.dqb_curinodes, quota.dqb_isoftlimit, quota.dqb_ihardlimit}};
+}
+
+// Beyond the soft limit the kernel may refuse at any moment.
+std::int64_t bytes_left(const QuotaUse& use) {
+    if (use.soft != 0 && use.used >= use.soft)
         return 0;
-    if (quota.dqb_bhardlimit == 0)
-        return kNoLimit;
-    const std::uint64_t limit = quota.dqb_bhardlimit * kBlock;
-    return static_cast<std::int64_t>(limit - std::min(limit, std::uint64_t{quota.dqb_curspace}));
+    return use.hard == 0 ? kNoLimit
+                         : static_cast<std::int64_t>(use.hard - std::min(use.hard, use.used));
 }
 
 }  // namespace
@@ -58,9 +63,19 @@ RoomLeft room_left(int fd) noexcept {
     RoomLeft left{told ? static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) : kNoLimit,
                   told && kernel_tells_quotas()};
     if (left.knows_quotas)
-        left.bytes = std::min({left.bytes, left_of_quota(fd, USRQUOTA, ::geteuid()),
-                               left_of_quota(fd, GRPQUOTA, ::getegid())});
+        for (const QuotaUse& use : own_quotas(fd))
+            if (use.of == QuotaUse::Of::bytes)
+                left.bytes = std::min(left.bytes, bytes_left(use));
     return left;
+}
+
+std::vector<QuotaUse> own_quotas(int fd) {
+    if (!kernel_tells_quotas())
+        return {};
+    std::vector<QuotaUse> uses = quotas_of(fd, USRQUOTA, ::geteuid());
+    const std::vector<QuotaUse> group = quotas_of(fd, GRPQUOTA, ::getegid());
+    uses.insert(uses.end(), group.begin(), group.end());
+    return uses;
 }
 
 bool is_want_of_room(int error) noexcept {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace autolaunch {
 
@@ -15,6 +16,19 @@ AUTOLAUNCH_API bool is_want_of_room(int error) noexcept;
 /// Why nothing can be written in this folder now, as "No space left on device"; empty when it can.
 /// Finds out by a small file, which is gone at once: a quota shows in no statvfs(2).
 AUTOLAUNCH_API std::string why_no_room(const std::filesystem::path& folder);
+
+/// One limit of a user or of his group, in bytes or in files.
+struct QuotaUse {
+    enum class Of { bytes, files };
+    Of of = Of::bytes;
+    std::uint64_t used = 0;
+    std::uint64_t soft = 0, hard = 0;  ///< 0: none. Beyond the soft one for some days at most
+
+    bool operator==(const QuotaUse&) const = default;
+};
+/// Of this user and his group where an open file is, by the kernel; none where it has none, or does
+/// not tell (RoomLeft::knows_quotas).
+AUTOLAUNCH_API std::vector<QuotaUse> own_quotas(int fd);
 
 /// How many bytes this user may still write where an open file is.
 struct RoomLeft {

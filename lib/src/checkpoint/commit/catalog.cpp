@@ -194,6 +194,18 @@ std::optional<CheckpointInfo> find_newest(Storage& storage, const fs::path& dire
     return choose_checkpoint(std::span(&search, 1), false, directory).found;
 }
 
+std::uint64_t bytes_in(Storage& storage, const fs::path& checkpoint) {
+    std::uint64_t bytes = 0;
+    for (const std::string& name : storage.list(checkpoint)) {
+        try {
+            bytes += storage.open(checkpoint / name)->size();
+        } catch (const SystemError&) {
+            // It was deleted just now, or cannot be opened.
+        }
+    }
+    return bytes;
+}
+
 bool remove_for_good(Storage& storage, const fs::path& path) {
     try {
         storage.remove_all(path);

@@ -84,6 +84,9 @@ Search search_newest(Storage& storage, const std::filesystem::path& directory,
 std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
                                           std::int64_t before, const AuthenticationKeys& keys = {});
 
+/// What the files in a checkpoint's directory have; one that cannot be opened is not counted.
+std::uint64_t bytes_in(Storage& storage, const std::filesystem::path& checkpoint);
+
 /// Told of each checkpoint that counted until it was deleted, once it is.
 using TellDeleted = std::function<void(const std::filesystem::path& checkpoint)>;
 

@@ -1,0 +1,93 @@
+#include "cli/gc.hpp"
+
+#include "base/file_system.hpp"
+#include "base/text.hpp"
+#include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "plan/plan_checkpoint.hpp"
+#include "retention/collect.hpp"
+#include "site/site_file.hpp"
+#include "spec/spec.hpp"
+#include "spec/units.hpp"
+#include "staging/plan_staging.hpp"
+
+#include <chrono>
+#include <optional>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr auto kDay = std::chrono::hours(24);
+
+std::string word_of(const std::optional<SiteSettings>& site, const char* key) {
+    const SiteSetting* const found = site ? site->find(key) : nullptr;
+    return found == nullptr ? std::string() : found->value.text;
+}
+
+RunsThatGo which_go(const std::string& state) {
+    return state == "succeeded" ? RunsThatGo::succeeded
+           : state == "failed"  ? RunsThatGo::failed
+                                : RunsThatGo::any;
+}
+
+// The spec's own word for where things are and how long they stay.
+void take_spec(CollectRequest& request, const JobSpec& spec) {
+    if (request.scratch.empty() && spec.storage.scratch != "auto")
+        request.scratch = spec.storage.scratch;
+    if (is_folder(spec.monitoring.log_path))
+        request.runs.push_back(spec.monitoring.log_path);
+    // The trainer's Checkpointer goes by the same.
+    const CheckpointSettings settings = checkpoint_settings(
+        spec.checkpoint, absolute_path(spec.trainer.workdir).lexically_normal());
+    CheckpointPlace place{.place = settings.directory,
+                          .keep = settings.keep.value_or(0),
+                          .keep_every = settings.keep_every.value_or(0),
+                          .keep_best = settings.keep_best.value_or(0),
+                          .lower_is_better = settings.lower_is_better.value_or(true)};
+    if (!place.place.empty())
+        request.checkpoints.push_back(place);
+    place.place = settings.drain;
+    place.keep = settings.drain_keep.value_or(0);
+    if (!place.place.empty())
+        request.checkpoints.push_back(place);
+    if (!settings.restore_from.empty())
+        request.named.push_back(settings.restore_from);
+}
+
+}  // namespace
+
+int collect_left(const CommandLine& line, const std::map<std::string, std::string>& environment,
+                 const Screen& screen) {
+    const auto site = read_site_file();
+    if (line.gc.epilog)
+        become_user_of_job(environment);
+    CollectRequest request{.scratch = line.gc.scratch,
+                           .older_than = 7 * kDay,
+                           .which = which_go(line.gc.state),
+                           .runs = line.gc.folders,
+                           .apply = line.gc.apply,
+                           .json = line.json};
+    if (!line.spec_file.empty()) {
+        const SpecResult result = load_spec({line.spec_file, {}, environment, {}, Secrets::mask});
+        for (const SpecError& error : result.errors)
+            screen.complain("autolaunch: " + to_string(error));
+        if (!result.errors.empty())
+            return exit_code::kBadSpec;
+        take_spec(request, result.spec);
+    }
+    if (request.scratch.empty())
+        request.scratch = word_of(site, "storage_management.scratch_space");
+    if (request.scratch.empty())
+        request.scratch = kDefaultScratch;
+    long long days = 0;
+    if (parse_integer(word_of(site, "storage_management.retention_days"), days) && days >= 0)
+        request.older_than = days * kDay;
+    if (const auto told = duration_from(line.gc.older_than))
+        request.older_than = std::chrono::ceil<std::chrono::seconds>(*told);
+    const std::string text = collect(request, ask_slurm);
+    line.json ? screen.print_json(text) : screen.print(text);
+    return exit_code::kSuccess;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,154 @@
+#include "retention/collect.hpp"
+
+#include "base/text.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "report/units.hpp"
+#include "retention/staged_data.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string amount(std::uint64_t bytes, std::uint64_t files) {
+    return fmt::format("{} in {} file{}", format_bytes(bytes), files, files == 1 ? "" : "s");
+}
+
+/// Lines and JSON of all that was looked at.
+class Account {
+public:
+    explicit Account(bool applied) : applied_(applied) {}
+
+    /// `what` is one of them, in words; `facts` the same for programs.
+    void add(const char* kind, const std::string& what, std::uint64_t bytes,
+             const RetentionVerdict& verdict, OrderedJson facts) {
+        const char* const fate = !verdict.goes ? "stays" : applied_ ? "removed" : "would go";
+        ++all_;
+        gone_ += verdict.goes ? 1 : 0;
+        bytes_ += verdict.goes ? bytes : 0;
+        text_ += fmt::format("{:<13} {} ({})\n", fate, what, verdict.why);
+        facts["bytes"] = bytes;
+        facts["what"] = fate;
+        facts["why"] = verdict.why;
+        lists_[kind].push_back(std::move(facts));
+    }
+
+    std::string text() const {
+        const std::string sum = fmt::format("{} of {}, {}", gone_, all_, format_bytes(bytes_));
+        return text_ + (applied_ ? "removed " + sum + "\n"
+                                 : "would remove " + sum +
+                                       (gone_ > 0 ? "; autolaunch gc --apply does it\n" : "\n"));
+    }
+    std::string json(const std::string& scratch) const {
+        OrderedJson all{{"scratch", scratch}, {"applied", applied_}, {"bytes", bytes_}};
+        for (const auto& [kind, list] : lists_)
+            all[kind] = list;
+        return all.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+    }
+
+private:
+    bool applied_;
+    int all_ = 0, gone_ = 0;
+    std::uint64_t bytes_ = 0;
+    std::string text_;
+    std::map<std::string, OrderedJson> lists_ = {{"checkpoints", OrderedJson::array()},
+                                                 {"runs", OrderedJson::array()},
+                                                 {"trees", OrderedJson::array()}};
+};
+
+void add_staged(Account& account, const CollectRequest& request, std::int64_t now) {
+    for (const auto& [found, verdict] :
+         collect_staged(request.scratch, now, request.older_than, request.apply)) {
+        const std::string of = found.is_part      ? "unfinished"
+                               : found.of.empty() ? "of no source that is known"
+                                                  : join(found.of, ", ");
+        const auto bytes = static_cast<std::uint64_t>(found.bytes);
+        account.add("trees",
+                    fmt::format("{}  {}: {}", found.name, of,
+                                amount(bytes, static_cast<std::uint64_t>(found.files))),
+                    bytes, verdict,
+                    {{"name", found.name},
+                     {"of", found.of},
+                     {"unfinished", found.is_part},
+                     {"files", found.files},
+                     {"used", found.used_s}});
+    }
+}
+
+void add_runs(Account& account, const CollectRequest& request, std::int64_t now,
+              const std::vector<LeftRun>& runs) {
+    for (const LeftRun& run : runs) {
+        RetentionVerdict verdict = judge_run(run, now, {request.older_than, request.which});
+        if (verdict.goes && request.apply && !remove_run(run))
+            verdict = {false, "a job has come to it"};
+        // Of another's, and of one that cannot be read, nothing was counted.
+        const bool is_counted = run.files > 0 && run.why_unreadable.empty();
+        account.add("runs",
+                    run.folder + (is_counted ? ": " + amount(run.bytes, run.files) : std::string()),
+                    run.bytes, verdict,
+                    {{"folder", run.folder},
+                     {"run_id", run.run_id},
+                     {"outcome", run.outcome},
+                     {"files", run.files},
+                     {"last", run.last_s}});
+    }
+}
+
+void add_checkpoints(Account& account, const CollectRequest& request,
+                     const CheckpointSurroundings& around) {
+    for (const CheckpointPlace& place : request.checkpoints)
+        for (const LeftCheckpoint& one : collect_checkpoints(place, around, request.apply).all)
+            account.add("checkpoints",
+                        fmt::format("{}/{}: {}", place.place, one.name, format_bytes(one.bytes)),
+                        one.bytes, one.verdict,
+                        {{"place", place.place}, {"name", one.name}, {"step", one.step}});
+}
+
+}  // namespace
+
+std::string collect(const CollectRequest& request, const AskSlurm& ask) {
+    const std::int64_t now = std::time(nullptr);
+    Account account(request.apply);
+    add_staged(account, request, now);
+    std::vector<LeftRun> runs = find_runs(request.runs, ask);
+    add_runs(account, request, now, runs);
+    add_checkpoints(account, request,
+                    {std::move(runs), request.named, ask, now, request.older_than});
+    return request.json ? account.json(request.scratch) : account.text();
+}
+
+void become_user_of_job(const std::map<std::string, std::string>& environment) {
+    const auto found = environment.find("SLURM_JOB_UID");
+    long long uid = 0;
+    if (::geteuid() != 0 || found == environment.end() || !parse_integer(found->second, uid) ||
+        uid <= 0 || uid > 0xFFFFFFFELL)
+        throw UsageError(
+            "gc --epilog is for root in Slurm's Epilog, where SLURM_JOB_UID says whose "
+            "job it was",
+            "without --epilog it looks at what is yours");
+    passwd record{}, *known = nullptr;
+    std::vector<char> room(std::size_t{1} << 16);
+    const auto user = static_cast<uid_t>(uid);
+    ::getpwuid_r(user, &record, room.data(), room.size(), &known);
+    // Whom no database knows has nothing but his own number to be shown by.
+    const gid_t group = known != nullptr ? record.pw_gid : static_cast<gid_t>(uid);
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(group, group, group) != 0 ||
+        ::setresuid(user, user, user) != 0)
+        throw SystemError(errno, "become user " + std::to_string(uid));
+}
+
+}  // namespace autolaunch::launcher
