@@ -62,6 +62,11 @@ function(autolaunch_library name)
   install(TARGETS ${target} EXPORT autolaunchTargets)
 endfunction()
 
+# Compiling takes half of a whole run of the tests, and the launcher's part is no work in loops: with -O1 it compiles in three
+# quarters of the time.
+set(AUTOLAUNCH_LAUNCHER_OPTIONS "" CACHE STRING "Compile options of the launcher's sources, after all others")
+separate_arguments(_launcher_options UNIX_COMMAND "${AUTOLAUNCH_LAUNCHER_OPTIONS}")
+
 # autolaunch_launcher_module(name SOURCES ... PUBLIC ... PRIVATE ...): one folder of launcher/, linked into the program
 # and into its tests.
 function(autolaunch_launcher_module name)
@@ -71,4 +76,5 @@ function(autolaunch_launcher_module name)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/launcher)
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   autolaunch_configure(${target})
+  target_compile_options(${target} PRIVATE ${_launcher_options})
 endfunction()

@@ -30,7 +30,7 @@ if(AUTOLAUNCH_PRECOMPILE_TESTS)
   target_compile_options(autolaunch_precompiled_tests PRIVATE ${_test_options})
   target_precompile_headers(autolaunch_precompiled_tests PRIVATE <doctest/doctest.h>
     <algorithm> <array> <atomic> <chrono> <cstdint> <cstdio> <cstring> <filesystem> <fstream> <functional> <map> <memory>
-    <optional> <span> <sstream> <string> <string_view> <thread> <vector>)
+    <optional> <random> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <variant> <vector>)
 endif()
 
 # autolaunch_test_configure(target): the settings that every program of the tests shares.
