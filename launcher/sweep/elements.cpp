@@ -229,11 +229,11 @@ std::optional<int> element_of_start(const SweepSpec& sweep,
 std::string stored_element(int element) { return fmt::format("element-{}.yaml", element); }
 
 bool is_stored_element(const std::string& file_name) {
-    constexpr std::string_view kPrefix = "element-", kSuffix = ".yaml";
-    return file_name.size() > kPrefix.size() + kSuffix.size() && file_name.starts_with(kPrefix) &&
-           file_name.ends_with(kSuffix) &&
-           file_name.find_first_not_of("0123456789", kPrefix.size()) ==
-               file_name.size() - kSuffix.size();
+    constexpr std::string_view kBegin = "element-", kEnd = ".yaml";
+    return file_name.size() > kBegin.size() + kEnd.size() && file_name.starts_with(kBegin) &&
+           file_name.ends_with(kEnd) &&
+           file_name.find_first_not_of("0123456789", kBegin.size()) ==
+               file_name.size() - kEnd.size();
 }
 
 Value stored_tree(Value element, const SweepSpec& sweep, int number, const std::string& folder,

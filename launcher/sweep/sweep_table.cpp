@@ -193,21 +193,22 @@ std::string sweep_text(const SweepTable& table) {
 }
 
 std::string sweep_json(const SweepTable& table) {
-    using Json = nlohmann::ordered_json;
-    Json rows = Json::array();
+    using OrderedJson = nlohmann::ordered_json;
+    OrderedJson rows = OrderedJson::array();
     for (const ElementRow& row : table.rows) {
-        Json one = {{"element", row.element}, {"values", Json::object()}};
+        OrderedJson one = {{"element", row.element}, {"values", OrderedJson::object()}};
         for (const auto& [key, value] : row.values)
             one["values"][key] = value;
-        one["job"] =
-            row.array_job.empty() ? Json() : Json(fmt::format("{}_{}", row.array_job, row.element));
+        one["job"] = row.array_job.empty()
+                         ? OrderedJson()
+                         : OrderedJson(fmt::format("{}_{}", row.array_job, row.element));
         one["state"] = name_of(row.standing.state);
         one["note"] = row.standing.note;
-        one["run_dir"] = row.record ? Json(row.record->run_dir) : Json();
+        one["run_dir"] = row.record ? OrderedJson(row.record->run_dir) : OrderedJson();
         if (has_value(row)) {
             const MetricHistory& history = row.record->history;
             const auto number = [](double value) {
-                return std::isfinite(value) ? Json(value) : Json();
+                return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
             };
             one["step"] = history.newest_step;
             one["last"] = number(history.last);
@@ -218,13 +219,13 @@ std::string sweep_json(const SweepTable& table) {
             one["exit_code"] = *row.record->exit_code;
         rows.push_back(std::move(one));
     }
-    const Json json = {{"format", 1},
-                       {"folder", table.folder},
-                       {"metric", table.metric},
-                       {"mode", table.maximise ? "max" : "min"},
-                       {"elements", std::move(rows)},
-                       {"notes", table.notes}};
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    const OrderedJson json = {{"format", 1},
+                              {"folder", table.folder},
+                              {"metric", table.metric},
+                              {"mode", table.maximise ? "max" : "min"},
+                              {"elements", std::move(rows)},
+                              {"notes", table.notes}};
+    return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
 std::vector<int> failed_elements(const SweepTable& table) {
