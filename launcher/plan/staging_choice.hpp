@@ -7,7 +7,8 @@ namespace autolaunch::launcher {
 /// What ranks find on their node's own disk, and where it comes from (docs/guides/data.md).
 struct StagedItem {
     std::string name, variable;
-    std::string from;        ///< absolute
+    std::string from;        ///< absolute, or an address, which may have a secret in its query
+    std::string shown;       ///< the same without that
     std::string verify;      ///< as in the spec
     std::string found = {};  ///< what `plan` saw of it, in words; empty: nobody has looked
 };

@@ -69,7 +69,8 @@ Json json_of(const std::vector<WantedFiles>& wanted) {
         list.push_back({{"item", one.item},
                         {"copies", one.copies},
                         {"paths", one.paths},
-                        {"sizes", one.sizes}});
+                        {"sizes", one.sizes},
+                        {"prepared", one.is_prepared}});
     return list;
 }
 
@@ -79,7 +80,8 @@ std::vector<WantedFiles> wanted_in(const Json& list) {
         wanted.push_back({.item = whole_number<int>(json.at("item")),
                           .copies = text(json, "copies"),
                           .paths = json.at("paths").get<std::vector<std::string>>(),
-                          .sizes = {}});
+                          .sizes = {},
+                          .is_prepared = json.value("prepared", false)});
         for (const Json& size : json.at("sizes"))
             wanted.back().sizes.push_back(whole_number<std::int64_t>(size));
         if (wanted.back().sizes.size() != wanted.back().paths.size())
@@ -154,13 +156,17 @@ std::string as_line(const AgentWord& word) {
     for (const HandedFiles& one : word.handed)
         handed.push_back({{"item", one.item}, {"copies", one.copies}});
     return line_of(
-        {{"sources", json_of(word.sources)}, {"handed", handed}, {"prepare", word.prepare}});
+        {{"sources", json_of(word.sources)},
+         {"handed", handed},
+         {"prepare", word.prepare},
+         {"deserted", word.deserted}});
 }
 
 AgentWord parse_agent_word(std::string_view line) {
     return parse(line, [](const Json& json) {
         AgentWord word;
         word.sources = sources_in(json.at("sources"));
+        word.deserted = json.at("deserted").get<bool>();
         for (const Json& item : json.at("prepare"))
             word.prepare.push_back(whole_number<int>(item));
         for (const Json& one : json.at("handed")) {

@@ -4,12 +4,20 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 
 namespace autolaunch::web {
+
+struct HttpResponse {
+    int status = 0;
+    std::map<std::string, std::string> headers;  ///< lower-case names
+    std::string body;                            ///< at most 16 MiB
+    std::size_t into_bytes = 0;                  ///< how much of `into` was filled
+};
 
 struct HttpRequest {
     std::string method = "GET";
@@ -18,14 +26,11 @@ struct HttpRequest {
     std::span<const std::byte> body;
     std::span<std::byte>
         into;             ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
+    /// In its place: gets the body of an answer 2xx in parts, as they come, with its status and
+    /// headers. False: no more is wanted, and the answer counts as whole.
+    std::function<bool(const HttpResponse& head, std::span<const std::byte> part)> take = {};
+    std::atomic<std::int64_t>* arrived = nullptr;  ///< grows by each byte of a body, at once
     bool direct = false;  ///< through no proxy, whatever the environment names
-};
-
-struct HttpResponse {
-    int status = 0;
-    std::map<std::string, std::string> headers;  ///< lower-case names
-    std::string body;                            ///< at most 16 MiB
-    std::size_t into_bytes = 0;                  ///< how much of `into` was filled
 };
 
 /// libcurl, loaded at the first client. Keeps its connection for the next request; follows no
