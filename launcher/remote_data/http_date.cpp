@@ -11,6 +11,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr int kFirstYear = 1970, kLastYear = 2242;  // whose nanoseconds have a place in 64 bits
 
 std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
     if (at + count > text.size())
@@ -28,8 +29,9 @@ std::optional<std::int64_t> seconds_of(std::string_view day, std::size_t year_at
                                        std::size_t day_at, std::string_view time) {
     const auto year = digits(day, year_at, 4), date = digits(day, day_at, 2);
     const auto hour = digits(time, 0, 2), minute = digits(time, 3, 2), second = digits(time, 6, 2);
-    if (!year || !date || !hour || !minute || !second || month < 0 || time[2] != ':' ||
-        time[5] != ':' || *date < 1 || *date > 31 || *hour > 23 || *minute > 59 || *second > 60)
+    if (!year || !date || !hour || !minute || !second || month < 0 || *year < kFirstYear ||
+        *year > kLastYear || time[2] != ':' || time[5] != ':' || *date < 1 || *date > 31 ||
+        *hour > 23 || *minute > 59 || *second > 60)
         return std::nullopt;
     std::tm parts{};
     parts.tm_year = *year - 1900;

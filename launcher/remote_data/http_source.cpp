@@ -25,7 +25,8 @@ using web::HttpClient;
 using web::HttpRequest;
 using web::HttpResponse;
 
-constexpr auto kLongestAnswer = std::chrono::hours(1);  // one request; patience ends it before
+// Of one request, which may be for all of a large file; patience ends it before.
+constexpr auto kLongestAnswer = std::chrono::hours(7 * 24);
 constexpr int kMostRedirects = 5;
 
 struct HttpPlace {
@@ -78,12 +79,16 @@ public:
         : place_(place), client_(place.ca_file, {}, "SSL_CERT_FILE") {}
 
     /// `begin` is called before each attempt.
-    HttpResponse ask(HttpRequest request, const std::function<void()>& begin = [] {}) {
+    HttpResponse ask(
+        HttpRequest request, const std::function<void()>& begin = [] {}) {
         std::atomic<std::int64_t> of_none = 0;
         std::atomic<std::int64_t>& arrived =
             place_.terms.signs != nullptr ? *place_.terms.signs : of_none;
         request.arrived = &arrived;
         const std::string host = request.url.substr(0, request.url.find('/', 8));
+        request.stall =
+            std::clamp(std::chrono::duration_cast<std::chrono::seconds>(place_.terms.patience / 2),
+                       std::chrono::seconds(1), request.stall);
         request.direct = request.url.starts_with("http://") && why_not_private(host).empty();
         Deadline patience = Deadline::after(place_.terms.patience);
         for (int number = 1;; ++number) {
@@ -206,15 +211,15 @@ public:
         const std::int64_t last = at + static_cast<std::int64_t>(into.size()) - 1;
         std::size_t got = 0;
         const auto begin = [&](HttpRequest& request) {
-            request.headers["range"] =
-                "bytes=" + std::to_string(at) + '-' + std::to_string(last);
+            request.headers["range"] = "bytes=" + std::to_string(at) + '-' + std::to_string(last);
         };
         const auto take = [&](const HttpResponse& head, std::span<const std::byte> part) {
             if (is_first_part_) {
                 got = 0;
                 is_first_part_ = false;
             }
-            if (head.status != http_status::kPartial || first_in_range(header_of(head, "content-range")) != at ||
+            if (head.status != http_status::kPartial ||
+                first_in_range(header_of(head, "content-range")) != at ||
                 part.size() > into.size() - got)
                 return false;
             std::memcpy(into.data() + got, part.data(), part.size());
@@ -266,7 +271,8 @@ private:
                 return is_of(file, head) && take(head, part);
             };
             const HttpResponse head = ask(std::move(request));
-            if (head.status == http_status::kOtherVersion || (head.status / 100 == 2 && !is_of(file, head)))
+            if (head.status == http_status::kOtherVersion ||
+                (head.status / 100 == 2 && !is_of(file, head)))
                 remote_changed(place_.shown());
             if (head.status / 100 == 2 || head.status == http_status::kNoRange)
                 return head;
@@ -315,9 +321,8 @@ public:
                             "name a file of the server, and no folder");
         Tree tree;
         tree.is_file = true;
-        tree.entries.push_back(remote_file(name, file.bytes,
-                                           file.version.empty() ? place_.verify : file.version,
-                                           file.modified));
+        tree.entries.push_back(remote_file(
+            name, file.bytes, file.version.empty() ? place_.verify : file.version, file.modified));
         return tree;
     }
 

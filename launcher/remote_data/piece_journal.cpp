@@ -44,8 +44,8 @@ void PieceJournal::load() {
         throw SystemError(errno, "look at " + shown_);
     std::string text(static_cast<std::size_t>(facts.st_size), '\0');
     for (std::size_t done = 0; done < text.size();) {
-        const ssize_t got = ::pread(file_.get(), text.data() + done, text.size() - done,
-                                    static_cast<off_t>(done));
+        const ssize_t got =
+            ::pread(file_.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
         if (got <= 0)
             throw SystemError(got == 0 ? EIO : errno, "read " + shown_);
         done += static_cast<std::size_t>(got);

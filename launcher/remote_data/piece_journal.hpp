@@ -11,9 +11,9 @@
 
 namespace autolaunch::launcher {
 
-/// Which chunks of 1 MiB of a tree's files are on this disk already: a file beside the tree, written
-/// behind each chunk (docs/stage-cache.md). What it says is compared with the chunk before it counts,
-/// so that a journal that is torn or wrong costs only time.
+/// Which chunks of 1 MiB of a tree's files are on this disk already: a file beside the tree,
+/// written behind each chunk (docs/stage-cache.md). What it says is compared with the chunk before
+/// it counts, so that a journal that is torn or wrong costs only time.
 ///
 /// Owner: who fills the tree. Threads: add() any. Blocks: while the disk does.
 class PieceJournal {

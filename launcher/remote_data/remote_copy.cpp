@@ -179,12 +179,19 @@ private:
                                    static_cast<std::int64_t>(count * kChunk)));
     }
 
-    /// Small files, too, so that each thread has a part of one.
+    /// Of one request: so many that each thread has a part of a small file, too, and that a
+    /// throttle lets something come each second.
+    std::size_t most_chunks(std::size_t of) const {
+        if (!source_.gives_ranges())
+            return of;
+        const std::int64_t rate = options_.bytes_per_second;
+        const std::size_t allowed =
+            rate > 0 ? static_cast<std::size_t>(rate) / kChunk : kMostChunks;
+        return std::max<std::size_t>(std::min({of / threads_, allowed, kMostChunks}), 1);
+    }
+
     std::vector<Run> cut(const std::shared_ptr<Coming>& file, const std::vector<bool>& has) const {
-        const std::size_t most =
-            source_.gives_ranges()
-                ? std::clamp<std::size_t>(has.size() / threads_, 1, kMostChunks)
-                : has.size();
+        const std::size_t most = most_chunks(has.size());
         std::vector<Run> runs;
         for (std::size_t chunk = 0; chunk < has.size(); ++chunk) {
             if (has[chunk])

@@ -14,12 +14,13 @@ namespace {
 /// AWS says of some of these 400.
 bool is_about_who_asks(const s3::Refusal& refusal) {
     static constexpr std::array<std::string_view, 6> kProblems = {
-        "ExpiredToken",       "InvalidToken",          "InvalidAccessKeyId", "TokenRefreshRequired",
-        "RequestTimeTooSkewed", "SignatureDoesNotMatch"};
+        "ExpiredToken",         "InvalidToken",         "InvalidAccessKeyId",
+        "TokenRefreshRequired", "RequestTimeTooSkewed", "SignatureDoesNotMatch"};
     for (const std::string_view problem : kProblems)
         if (refusal.problem() == problem)
             return true;
-    return refusal.status() == http_status::kUnauthorized || refusal.status() == http_status::kForbidden;
+    return refusal.status() == http_status::kUnauthorized ||
+           refusal.status() == http_status::kForbidden;
 }
 
 }  // namespace
@@ -53,6 +54,9 @@ void translate_remote(const std::string& shown, const Error& error, const std::s
         throw;
     const std::string what = "cannot read " + shown + ": " + error.what();
     if (const auto* refusal = dynamic_cast<const s3::Refusal*>(&error)) {
+        if (refusal->problem() == "InvalidObjectState")
+            throw ExitError(exit_code::kNoInput, ErrorCode::system, what,
+                            "it is in an archive of the bucket's: have it restored first");
         if (is_about_who_asks(*refusal))
             remote_forbids(what, who, refusal->hint());
         if (refusal->status() == http_status::kNotFound || refusal->status() == http_status::kGone)

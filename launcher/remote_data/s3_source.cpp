@@ -12,7 +12,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kLongest = std::chrono::hours(1);  // one request; patience ends it before
+constexpr auto kLongest = std::chrono::hours(24);  // all of a listing; patience ends it before
 
 /// Which variables or file the credentials are from: for who has to renew them.
 std::string origin_of_credentials(const Environment& environment) {
@@ -102,8 +102,7 @@ private:
     }
 
     Tree look_at(s3::S3Client& client) const {
-        const auto object =
-            client.look(place_.key, Deadline::after(place_.terms.patience));
+        const auto object = client.look(place_.key, Deadline::after(place_.terms.patience));
         if (!object)
             remote_missing(place_.shown, "of a folder of objects, write " + place_.shown + '/');
         const std::vector<s3::Object> one = {{.key = name_in_url(place_.shown),
@@ -124,7 +123,8 @@ std::unique_ptr<RemoteSource> make_s3_source(const std::string& from,
                                              const Environment& environment,
                                              const RemoteTerms& terms) {
     const std::size_t bucket_end = from.find('/', from.find("://") + 3);
-    S3Place place{.location = {}, .credentials = {}, .key = {}, .shown = from, .who = {}, .terms = terms};
+    S3Place place{
+        .location = {}, .credentials = {}, .key = {}, .shown = from, .who = {}, .terms = terms};
     place.who = origin_of_credentials(environment);
     try {
         if (bucket_end != std::string::npos && !from.ends_with('/')) {

@@ -11,6 +11,8 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,7 +73,8 @@ public:
     WebPlace& operator=(const WebPlace&) = delete;
     ~WebPlace() {
         ::pclose(server_);
-        const std::string command = "chmod -R u+w " + path_.string() + " && rm -rf " + path_.string();
+        const std::string command =
+            "chmod -R u+w " + path_.string() + " && rm -rf " + path_.string();
         CHECK(std::system(command.c_str()) == 0);
     }
 
@@ -121,14 +124,15 @@ std::string refused(int code, const std::function<void()>& act) {
         CAPTURE(error.what());
         CHECK(error.exit_code() == code);
         CHECK(!error.hint().empty());
-        return error.what();
+        return std::string(error.what()) + "; " + error.hint();
     }
     return {};
 }
 
 std::string content_of(const fs::path& path) {
     std::string text(fs::file_size(path), '\0');
-    std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
+    std::ifstream(path, std::ios::binary)
+        .read(text.data(), static_cast<std::streamsize>(text.size()));
     return text;
 }
 bool are_equal(const fs::path& a, const fs::path& b) { return content_of(a) == content_of(b); }
@@ -158,18 +162,26 @@ bool has(const std::string& text, const std::string& part) {
 /// A fake: bytes that are made here, and no server.
 class FakeSource final : public RemoteSource {
 public:
+    std::function<void()> on_read = [] {};
+
     class Reader final : public RemoteReader {
     public:
+        explicit Reader(const std::function<void()>& on_read) : on_read_(on_read) {}
         void read(const TreeEntry& file, std::int64_t at, std::span<std::byte> into) override {
+            on_read_();
             for (std::byte& byte : into)
-                byte = static_cast<std::byte>((at++ / 1000 + static_cast<int>(file.path[0])) & 0xFF);
+                byte =
+                    static_cast<std::byte>((at++ / 1000 + static_cast<int>(file.path[0])) & 0xFF);
         }
         void read_all(const TreeEntry&, const Take&) override {}
+
+    private:
+        const std::function<void()>& on_read_;
     };
     Tree look() override {
         Tree tree;
-        for (const auto& [name, bytes] :
-             std::vector<std::pair<std::string, std::int64_t>>{{"a", 1'100'000}, {"b", 0}, {"c", 7}}) {
+        for (const auto& [name, bytes] : std::vector<std::pair<std::string, std::int64_t>>{
+                 {"a", 1'100'000}, {"b", 0}, {"c", 7}}) {
             TreeEntry entry{.path = name};
             entry.mode = 0444;
             entry.bytes = bytes;
@@ -178,12 +190,15 @@ public:
         }
         return tree;
     }
-    std::unique_ptr<RemoteReader> connect() const override { return std::make_unique<Reader>(); }
+    std::unique_ptr<RemoteReader> connect() const override {
+        return std::make_unique<Reader>(on_read);
+    }
 };
 
 }  // namespace
 
-TEST_CASE("a file of a web server is read in ranges, once, and its version is found by the next job") {
+TEST_CASE(
+    "a file of a web server is read in ranges, once, and its version is found by the next job") {
     WebPlace place;
     StageCache cache(place.scratch(), kMuch);
     for (const std::string how : {"plain", "weak", "dated", "whole", "cut", "busy", "lead"}) {
@@ -237,14 +252,14 @@ TEST_CASE("what cannot be had of a web server is named, with a code, and without
     says(69, "from one address to the next", "loop/large.bin");
     says(69, "does not send the range", "lies/large.bin");
     says(66, "was changed while it was staged", "changing/large.bin");
+    says(69, "what has come is gone on with", "silent/large.bin", std::chrono::milliseconds(600));
     CHECK(fs::is_empty(cache.path() / "data"));
     for (const auto& part : cache.list())
         CHECK(part.bytes < 2 * static_cast<std::int64_t>(kLarge));
     // Nobody is there any more.
     const std::string gone = "http://127.0.0.1:9/large.bin";
-    const std::string what = refused(69, [&] {
-        stage_url(cache, gone, progress, {}, std::chrono::milliseconds(300));
-    });
+    const std::string what =
+        refused(69, [&] { stage_url(cache, gone, progress, {}, std::chrono::milliseconds(300)); });
     CHECK(has(what, "cannot read " + gone));
     // A way that anybody could change.
     CHECK(has(refused(65, [&] { stage_url(cache, "http://example.org/x", progress); }),
@@ -255,7 +270,8 @@ TEST_CASE("what cannot be had of a web server is named, with a code, and without
     CHECK(stage_url(cache, place.url("bare/large.bin"), progress, digest).was_here);
 }
 
-TEST_CASE("a process that is killed while it reads of a server loses no more than what is under way") {
+TEST_CASE(
+    "a process that is killed while it reads of a server loses no more than what is under way") {
     WebPlace place;
     const std::string url = place.url("plain/large.bin");
     std::mt19937 random(7);
@@ -318,9 +334,9 @@ TEST_CASE("killed at any system call of a fetch, a process leaves what is whole 
         std::exit(77);
     }
     CHECK(calls > 100);
-    // Each call is stopped at twice, before and behind it: at one of these.
-    const int first = std::random_device()() % 2 == 0 ? 1 : 2;
-    for (int fatal = first; fatal <= calls; fatal += 2) {
+    // Each is stopped at twice, before and behind it; every fourth of these, others each time.
+    const int first = 1 + static_cast<int>(std::random_device()() % 4);
+    for (int fatal = first; fatal <= calls; fatal += 4) {
         CAPTURE(fatal);
         for (const StageCache::Found& found : cache.list())
             CHECK(cache.remove(found.name));
@@ -374,4 +390,37 @@ TEST_CASE("a journal that is torn or wrong costs only time") {
         CHECK(PieceJournal(folder.get(), "pieces").find(9, 9) == Digest128{7, 8});
         torn.remove();
     }
+}
+
+TEST_CASE("a disk that becomes full while something comes is an error, and leaves nothing") {
+    const bool root = ::geteuid() == 0;
+    if (::unshare(root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+        std::printf("skipped: no mounts of our own: %s\n", std::strerror(errno));
+        std::exit(77);
+    }
+    WebPlace place;
+    fs::create_directories(place.scratch());
+    REQUIRE(::mount("tmpfs", place.scratch().c_str(), "tmpfs", 0, "size=3m") == 0);
+    {
+        StageCache cache(place.scratch(), kMuch);
+        FakeSource remote;
+        const fs::path ballast = place.scratch() / "ballast";
+        remote.on_read = [&] {
+            std::ofstream file(ballast, std::ios::binary | std::ios::app);
+            const std::string block(4096, 'b');
+            while (file.write(block.data(), 4096).flush()) {
+            }
+        };
+        CopyProgress progress;
+        const std::string what = refused(73, [&] { stage_from(cache, remote, "fake", progress); });
+        CHECK(has(what, "No space left on device"));
+        CHECK(fs::is_empty(cache.path() / "parts"));
+        CHECK(fs::is_empty(cache.path() / "data"));
+        fs::remove(ballast);
+        remote.on_read = [] {};
+        const StagedTree staged = stage_from(cache, remote, "fake", progress);
+        CHECK(cache.why_damaged(staged.held) == "");
+    }
+    ::umount(place.scratch().c_str());
 }

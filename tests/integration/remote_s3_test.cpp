@@ -79,7 +79,8 @@ StagedTree stage_s3(StageCache& cache, const std::string& url, const Environment
 
 bool holds(const fs::path& path, const std::string& wanted) {
     std::string text(fs::file_size(path), '\0');
-    std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
+    std::ifstream(path, std::ios::binary)
+        .read(text.data(), static_cast<std::streamsize>(text.size()));
     return text == wanted;
 }
 
@@ -143,8 +144,8 @@ TEST_CASE("objects below a prefix are a folder, and one object is a file") {
     BadNetwork network(server().port(), {Fate::close, Fate::unavailable, Fate::cut_answer,
                                          Fate::forward, Fate::close, Fate::cut_answer});
     CopyProgress slow;
-    CHECK(holds(stage_s3(far, "s3://data/set/", settings(network.port()), slow).held.path /
-                "large", large));
+    CHECK(holds(stage_s3(far, "s3://data/set/", settings(network.port()), slow).held.path / "large",
+                large));
 }
 
 TEST_CASE("what cannot be had of a bucket is named, with a code, and without a secret") {
@@ -161,8 +162,8 @@ TEST_CASE("what cannot be had of a bucket is named, with a code, and without a s
                            const Environment& environment) {
         CAPTURE(url);
         CAPTURE(words);
-        const std::string what = refusal_with(
-            code, [&] { stage_s3(cache, url, environment, progress, 600ms); });
+        const std::string what =
+            refusal_with(code, [&] { stage_s3(cache, url, environment, progress, 600ms); });
         CAPTURE(what);
         CHECK(says(what, words));
         CHECK_FALSE(says(what, "slashes"));
@@ -184,7 +185,8 @@ TEST_CASE("what cannot be had of a bucket is named, with a code, and without a s
     fails(77, "no credentials for S3", "s3://data/set/",
           {{"AWS_ENDPOINT_URL", "http://localhost:1"}});
     fails(65, "http sends in the clear", "s3://data/set/",
-          {{"AWS_ENDPOINT_URL", "http://example.org"}, {"AWS_ACCESS_KEY_ID", "A"},
+          {{"AWS_ENDPOINT_URL", "http://example.org"},
+           {"AWS_ACCESS_KEY_ID", "A"},
            {"AWS_SECRET_ACCESS_KEY", "wrong-secret"}});
     fails(69, "the connection failed", "s3://data/set/", settings(9));
     CHECK(fs::is_empty(cache.path() / "data"));

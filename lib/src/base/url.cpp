@@ -39,11 +39,26 @@ int digit_of(char c) {
 
 /// Of AWS, Google, Azure, CloudFront and those that are alike.
 bool signs(std::string_view parameter) {
-    static constexpr std::array<std::string_view, 20> kNames = {
-        "awsaccesskeyid", "expires",       "signature", "key-pair-id", "policy",
-        "googleaccessid", "sig",           "se",        "st",          "sp",
-        "sv",             "sr",            "spr",       "skoid",       "sktid",
-        "skt",            "ske",           "sks",       "skv",         "token"};
+    static constexpr std::array<std::string_view, 20> kNames = {"awsaccesskeyid",
+                                                                "expires",
+                                                                "signature",
+                                                                "key-pair-id",
+                                                                "policy",
+                                                                "googleaccessid",
+                                                                "sig",
+                                                                "se",
+                                                                "st",
+                                                                "sp",
+                                                                "sv",
+                                                                "sr",
+                                                                "spr",
+                                                                "skoid",
+                                                                "sktid",
+                                                                "skt",
+                                                                "ske",
+                                                                "sks",
+                                                                "skv",
+                                                                "token"};
     const std::string name = lower(parameter.substr(0, parameter.find('=')));
     return name.starts_with("x-amz-") || name.starts_with("x-goog-") || name.ends_with("_token") ||
            std::find(kNames.begin(), kNames.end(), name) != kNames.end();
@@ -72,8 +87,8 @@ std::string shown_url(std::string_view text) {
     const std::size_t user = text.substr(0, path).rfind('@');
     const std::size_t end = std::min(text.find_first_of("?#", path), text.size());
     const std::size_t name = user == std::string_view::npos || user < host ? host : user + 1;
-    const std::string shown = std::string(text.substr(0, host)) +
-                              std::string(text.substr(name, end - name));
+    const std::string shown =
+        std::string(text.substr(0, host)) + std::string(text.substr(name, end - name));
     return end < text.size() ? shown + "?…" : shown;
 }
 
@@ -88,9 +103,8 @@ std::string name_in_url(std::string_view url) {
     url.remove_prefix(slash + 1);
     std::string name;
     for (std::size_t at = 0; at < url.size(); ++at) {
-        const int high = is_of_web && url[at] == '%' && at + 2 < url.size()
-                             ? digit_of(url[at + 1])
-                             : -1;
+        const int high =
+            is_of_web && url[at] == '%' && at + 2 < url.size() ? digit_of(url[at + 1]) : -1;
         const int low = high < 0 ? -1 : digit_of(url[at + 2]);
         if (low < 0) {
             name += url[at];

@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::size_t kMaxBodyBytes = 16 << 20;
 constexpr long kConnectMs = 10'000;
-constexpr long kStalledSeconds = 30;
 
 /// What arrives, and where it goes.
 struct Arrival {
@@ -183,7 +182,7 @@ private:
             set(CURLOPT_PROXY, "");
         set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
         set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-        set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
+        set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall.count()));
         set(CURLOPT_BUFFERSIZE, 512L * 1024);
         set(CURLOPT_UPLOAD_BUFFERSIZE, 1024L * 1024);
         if (!ca_file_.empty())

@@ -2,6 +2,7 @@
 #include "base/deadline.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,12 +26,13 @@ struct HttpRequest {
     std::map<std::string, std::string> headers;
     std::span<const std::byte> body;
     std::span<std::byte>
-        into;             ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
+        into;  ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
     /// In its place: gets the body of an answer 2xx in parts, as they come, with its status and
     /// headers. False: no more is wanted, and the answer counts as whole.
     std::function<bool(const HttpResponse& head, std::span<const std::byte> part)> take = {};
     std::atomic<std::int64_t>* arrived = nullptr;  ///< grows by each byte of a body, at once
-    bool direct = false;  ///< through no proxy, whatever the environment names
+    std::chrono::seconds stall{30};  ///< with nothing that comes, before it counts as broken
+    bool direct = false;             ///< through no proxy, whatever the environment names
 };
 
 /// libcurl, loaded at the first client. Keeps its connection for the next request; follows no
@@ -47,8 +49,8 @@ public:
     ~HttpClient();
 
     /// Blocks until the answer is whole, at most until the deadline; a transfer that moves nothing
-    /// for 30 s ends sooner. Throws TimeoutError, Error{closed} when the connection fails, and
-    /// Error{corrupt} when the answer is longer than there is room for. A status is no error.
+    /// for its `stall` ends sooner. Throws TimeoutError, Error{closed} when the connection fails,
+    /// and Error{corrupt} when the answer is longer than there is room for. A status is no error.
     HttpResponse perform(const HttpRequest& request, const Deadline& deadline);
 
 private:

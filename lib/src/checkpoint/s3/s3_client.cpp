@@ -105,8 +105,7 @@ void S3Client::fail(const Operation& operation, const HttpResponse& response) co
     if (!problem.message.empty())
         what += ": " + problem.message;
     throw Refusal(response.status, problem.code, redacted(what),
-                  region_advice(response, location_.region,
-                                advice(response.status, problem.code)));
+                  region_advice(response, location_.region, advice(response.status, problem.code)));
 }
 
 HttpRequest S3Client::signed_request(const Operation& operation,
@@ -132,6 +131,11 @@ HttpRequest S3Client::signed_request(const Operation& operation,
     request.body = operation.body;
     request.into = operation.into;
     request.arrived = operation.arrived;
+    // So that there is time for another attempt.
+    if (operation.patience.count() > 0)
+        request.stall =
+            std::clamp(std::chrono::duration_cast<std::chrono::seconds>(operation.patience / 2),
+                       std::chrono::seconds(1), request.stall);
     return request;
 }
 
@@ -152,7 +156,9 @@ HttpResponse S3Client::attempt(const Operation& operation, const std::string& pa
 HttpResponse S3Client::request(const Operation& operation, const Deadline& deadline,
                                std::initializer_list<int> accepted) {
     const std::string payload_sha256 = sha256_hex(operation.body);
-    const auto arrived = [&] { return operation.arrived != nullptr ? operation.arrived->load() : 0; };
+    const auto arrived = [&] {
+        return operation.arrived != nullptr ? operation.arrived->load() : 0;
+    };
     Deadline patience = deadline;
     for (int number = 1;; ++number) {
         const std::int64_t before = arrived();
@@ -290,9 +296,8 @@ std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::spa
     operation.arrived = terms.arrived;
     operation.patience = terms.patience;
     const HttpResponse response = request(operation, deadline, {412, 416});
-    if (response.status == 412 ||
-        (!terms.etag.empty() && response.status / 100 == 2 &&
-         header_of(response, "etag") != terms.etag))
+    if (response.status == 412 || (!terms.etag.empty() && response.status / 100 == 2 &&
+                                   header_of(response, "etag") != terms.etag))
         throw Error(ErrorCode::mismatch, describe() + key + " is another version now",
                     "nobody may write there meanwhile");
     if (response.status == 416)
