@@ -104,6 +104,7 @@ void put_staging(JsonText& json, const StagingChoice& staging) {
                     json.member("variable", item.variable);
                     json.member("from", item.shown);
                     json.member("verify", item.verify);
+                    json.member("unpack", item.unpack);
                     json.member("found", item.found);
                 });
             });

@@ -134,7 +134,8 @@ std::string staging_section(const StagingChoice& staging) {
     for (const StagedItem& item : staging.items)
         rows.push_back({item.variable, item.shown,
                         (item.found.empty() ? "seen when the job starts" : item.found) +
-                            (item.verify.empty() ? "" : " · verified by " + item.verify)});
+                            (item.verify.empty() ? "" : " · verified by " + item.verify) +
+                            (item.unpack.empty() ? "" : " · unpacked as " + item.unpack)});
     return format_rows(rows, "  ");
 }
 

@@ -613,7 +613,8 @@ Section storage_section() {
           "What is staged before ranks start: {from: /shared/tokens, as: tokens}, a folder or a "
           "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. Or of a server: s3://bucket/key, "
           "s3://bucket/folder/, https://host/file. `verify`: sha256: and 64 digits of a file, or "
-          "of a folder the name of a list in it, as sha256sum writes one."}}};
+          "of a folder the name of a list in it, as sha256sum writes one. `unpack`: true (by its "
+          "name), tar (also with gzip or zstd) or zip: ranks get the folder that it holds."}}};
 }
 
 Section monitoring_section() {
@@ -978,7 +979,8 @@ std::string expectation(const Key& key) {
         case Form::secret_keys:
             return "a mapping of names of `secrets` to SECRET/KEY";
         case Form::stage_in:
-            return "a list of {from: /shared/data or s3://bucket/folder/, as: NAME, verify: sha256:… "
+            return "a list of {from: /shared/data or s3://bucket/folder/, as: NAME, verify: "
+                   "sha256:… "
                    "or SHA256SUMS}";
         case Form::of_site:
             return key.choices.empty() ? "a mapping" : choice_expectation(key);

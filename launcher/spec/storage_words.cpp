@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kSha256 = "sha256:";
 constexpr std::size_t kMostItems = 64, kMostName = 64;
-const std::vector<std::string> kItemKeys = {"from", "as", "verify"};
+const std::vector<std::string> kItemKeys = {"from", "as", "verify", "unpack"};
 
 bool is_data_name(const std::string& name) {
     return !name.empty() && name.size() <= kMostName &&
@@ -38,6 +38,14 @@ bool is_name_below(const std::string& text) {
 bool is_digest(const std::string& text) {
     std::array<std::uint8_t, 32> digest{};
     return parse_hex(std::string_view(text).substr(kSha256.size()), digest);
+}
+
+/// Empty: no name of an archive's.
+std::string archive_word(const std::string& name) {
+    for (const char* end : {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst"})
+        if (name.ends_with(end))
+            return "tar";
+    return name.ends_with(".zip") ? "zip" : "";
 }
 
 /// Empty: it is a path, or an address of something that can be staged.
@@ -79,6 +87,7 @@ public:
                     std::string("says not ") + needed + ": " +
                         (needed[0] == 'f' ? "what is staged" : "a name for ranks to find it by"));
         check_way(value, item);
+        check_unpack(value, item);
         return good_;
     }
 
@@ -91,6 +100,20 @@ private:
             complain(value.at, path_ + ".from",
                      shown_url(item.from) + ": " + why +
                          ": write https://, or name the file's digest, verify: \"sha256:…\"");
+    }
+
+    /// true: by its name.
+    void check_unpack(const Value& value, StageInSpec& item) {
+        const Entry* const unpack = value.find("unpack");
+        if (item.unpack != "true" || unpack == nullptr)
+            return;
+        item.unpack = archive_word(is_url(item.from) ? name_in_url(item.from) : item.from);
+        if (item.unpack.empty())
+            complain(
+                unpack->value.at, path_ + ".unpack",
+                "is true, and the name of " + shown_url(item.from) +
+                    " does not end with .tar, .tar.gz, .tgz, .tar.zst, .tzst or .zip: write tar "
+                    "or zip");
     }
 
     void read_key(const Entry& entry, StageInSpec& item) {
@@ -112,6 +135,10 @@ private:
                                 "sha256: and 64 hexadecimal digits of a file, or the name of a "
                                 "list below the folder, as sha256sum writes one (SHA256SUMS)");
             item.verify = text;
+        } else if (entry.key == "unpack") {
+            if (text != "true" && text != "false" && text != "tar" && text != "zip")
+                return expected(entry, "true (by its name), tar (also with gzip or zstd) or zip");
+            item.unpack = text == "false" ? "" : text;
         } else {
             unknown(entry, kItemKeys);
         }
@@ -140,7 +167,8 @@ bool read_stage_in(const Value& value, const std::string& path, std::vector<Stag
         for (const StageInSpec& other : items)
             if (data_variable(other.name) == data_variable(item.name))
                 errors.push_back(error_at(value.items[i].at, its + ".as",
-                                          "\"" + item.name + "\" is the name of " + shown_url(other.from) +
+                                          "\"" + item.name + "\" is the name of " +
+                                              shown_url(other.from) +
                                               " already: of one name there is one version in a "
                                               "job; give this one another name"));
         items.push_back(std::move(item));

@@ -89,9 +89,7 @@ public:
     std::optional<StagePart> begin(const std::string& key);
     /// Removes what nobody holds, what was not used for longest first, until `bytes` more fit.
     /// Throws ExitError 73 where they cannot.
-    void make_room(std::int64_t bytes, const StagePart& for_part) {
-        make_room(bytes, for_part, 0);
-    }
+    void make_room(std::int64_t bytes, const StagePart& for_part) { make_room(bytes, for_part, 0); }
     /// `there`: what the part has already, which counts for the limit.
     void make_room(std::int64_t bytes, const StagePart& for_part, std::int64_t there);
     void make_room(std::int64_t bytes) { make_room(bytes, StagePart{}); }

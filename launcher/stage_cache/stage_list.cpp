@@ -51,7 +51,8 @@ StageCache::Found StageCache::look_at_entry(const std::string& name) const {
     found.used_s = facts.st_mtim.tv_sec;
     found.is_held = ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0;
     try {
-        const ManifestHead head = parse_manifest_head(read_text(folder.get(), kManifest, kManifestHead));
+        const ManifestHead head =
+            parse_manifest_head(read_text(folder.get(), kManifest, kManifestHead));
         found.bytes = head.bytes;
         found.files = head.files;
     } catch (const Error& error) {

@@ -35,9 +35,8 @@ struct StagedTree {
 
 /// Has the cache hold that source: what is there already, else a copy, made once however many
 /// processes ask for it at a time. Where it fails, nothing is left but what a further attempt goes
-/// on with. Throws ExitError: 66 and 65 as walk_source() and `verify`, 73 where there is no room; 69
-/// and 77, as `fill`, leave what has come.
-/// Blocks: until it is there.
+/// on with. Throws ExitError: 66 and 65 as walk_source() and `verify`, 73 where there is no room;
+/// 69 and 77, as `fill`, leave what has come. Blocks: until it is there.
 StagedTree stage_tree(StageCache& cache, SourceTree& source, const StagingRequest& request,
                       CopyProgress& progress);
 

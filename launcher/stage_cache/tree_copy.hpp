@@ -27,8 +27,8 @@ struct CopyOptions {
     std::function<std::optional<FileHere>(const TreeEntry&)> find_here = {};
 };
 
-/// Whether nothing of the source is needed for a file: it has come otherwise, was whole in an earlier
-/// attempt, or is empty. Its digest is filled in then.
+/// Whether nothing of the source is needed for a file: it has come otherwise, was whole in an
+/// earlier attempt, or is empty. Its digest is filled in then.
 bool is_here(const TreeFiles& files, TreeEntry& entry, const CopyOptions& options,
              CopyProgress& progress);
 

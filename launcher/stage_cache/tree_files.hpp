@@ -19,7 +19,8 @@ struct FileHere {
 /// The files of a tree that is being written, below one folder that is this process's alone. A
 /// file's mode is its last: one that has it is whole. Errors are SystemError, which name the file.
 ///
-/// Owner: who fills the tree. Threads: any, each with files of its own. Blocks: while the disk does.
+/// Owner: who fills the tree. Threads: any, each with files of its own. Blocks: while the disk
+/// does.
 class TreeFiles {
 public:
     TreeFiles(int into, std::string shown) : into_(into), shown_(std::move(shown)) {}

@@ -260,12 +260,11 @@ std::string listing_text(std::string_view from, const Tree& tree) {
     std::string text = fmt::format("{}{}\n{}\n", kFirstOfListing, tree.is_file ? "file" : "folder",
                                    escaped_word(from));
     for (const TreeEntry& entry : tree.entries)
-        fmt::format_to(std::back_inserter(text), "{} {:o} {} {} {} {} {}\n",
-                       static_cast<char>(entry.kind), entry.mode, entry.bytes, entry.mtime_ns,
-                       entry.ctime_ns,
-                       escaped_word(entry.kind == TreeEntry::Kind::link ? entry.target
-                                                                        : entry.version),
-                       escaped_word(entry.path));
+        fmt::format_to(
+            std::back_inserter(text), "{} {:o} {} {} {} {} {}\n", static_cast<char>(entry.kind),
+            entry.mode, entry.bytes, entry.mtime_ns, entry.ctime_ns,
+            escaped_word(entry.kind == TreeEntry::Kind::link ? entry.target : entry.version),
+            escaped_word(entry.path));
     return text;
 }
 

@@ -39,15 +39,15 @@ std::string amount(const Tree& tree) {
 
 std::string look_at(const StagedItem& item, const std::string& scratch) {
     try {
-        ItemSource from({item.name, item.from, item.verify}, environment_of_process(), nullptr);
+        ItemSource from({item.name, item.from, item.verify, item.unpack}, environment_of_process(),
+                        nullptr);
         const SourceTree source = from.look();
         std::error_code none;
         if (!fs::is_directory(stage_folder(scratch) / "stage", none))
             return amount(source.tree) + " · to be copied";
         StageCache cache(scratch, 0);
         std::string note;
-        const bool is_here =
-            cache.find(source_key(from.words(), source.tree), note).has_value();
+        const bool is_here = cache.find(source_key(from.words(), source.tree), note).has_value();
         return amount(source.tree) + (is_here ? " · on this node already" : " · to be copied");
     } catch (const Error& error) {
         return error.what();
@@ -73,14 +73,14 @@ void plan_staging(LaunchPlan& plan) {
         staging.reason = "storage.scratch: auto";
     }
     for (const StageInSpec& item : storage.stage_in) {
-        const std::string from = is_remote(item.from)
-                                     ? item.from
-                                     : (fs::path(plan.workdir) / item.from).string();
+        const std::string from =
+            is_remote(item.from) ? item.from : (fs::path(plan.workdir) / item.from).string();
         staging.items.push_back({.name = item.name,
                                  .variable = data_variable(item.name),
                                  .from = from,
                                  .shown = shown_source(from),
-                                 .verify = item.verify});
+                                 .verify = item.verify,
+                                 .unpack = item.unpack});
     }
 }
 

@@ -16,8 +16,8 @@ namespace {
 /// Of AWS's tools, of certificates and of proxies.
 bool is_for_servers(std::string_view name) {
     static constexpr std::array<std::string_view, 10> kNames = {
-        "HOME",        "SSL_CERT_FILE", "http_proxy", "https_proxy", "HTTPS_PROXY",
-        "all_proxy",   "ALL_PROXY",     "no_proxy",   "NO_PROXY",    "HTTP_PROXY"};
+        "HOME",      "SSL_CERT_FILE", "http_proxy", "https_proxy", "HTTPS_PROXY",
+        "all_proxy", "ALL_PROXY",     "no_proxy",   "NO_PROXY",    "HTTP_PROXY"};
     return name.starts_with("AWS_") || name.starts_with("AUTOLAUNCH_S3_") ||
            std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
@@ -34,7 +34,7 @@ StagerOrder stager_order(const LaunchPlan& plan) {
         .keep_s = storage.keep ? std::chrono::ceil<std::chrono::seconds>(*storage.keep).count() : 0,
         .items = {}};
     for (const StagedItem& item : plan.staging.items)
-        order.items.push_back({item.name, item.from, item.verify});
+        order.items.push_back({item.name, item.from, item.verify, item.unpack});
     return order;
 }
 

@@ -12,6 +12,7 @@ namespace autolaunch::launcher {
 
 struct StagerItem {
     std::string name, from, verify;
+    std::string unpack = {};  ///< "tar", "zip"; empty: it stays as it is
     bool operator==(const StagerItem&) const = default;
 };
 
@@ -40,6 +41,7 @@ StagerOrder parse_order(std::string_view line);
 struct SeenSource {
     int item = 0;
     std::string key;      ///< source_key()
+    std::string address;  ///< address_of() the listing: the key, but of what was unpacked
     std::string listing;  ///< a file, which is handed on with the others
     std::string folder;   ///< that the files are below, there; empty: it still reads them
     std::string only;     ///< of a single file: its name there

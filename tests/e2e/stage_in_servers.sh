@@ -10,6 +10,7 @@ tests=$AUTOLAUNCH_SOURCE_DIR/tests
 for program in radosgw radosgw-admin ceph-mon ceph-osd ceph ceph-authtool monmaptool; do
     command -v $program >/dev/null || skip "no $program (Debian: radosgw, ceph-mon, ceph-osd)"
 done
+"$AUTOLAUNCH" --version | grep -Eq "ARCHIVE +in" || skip "this build has no libarchive"
 canary="kan""ari-$RANDOM$RANDOM"
 export AWS_ACCESS_KEY_ID=AKIATEST AWS_SECRET_ACCESS_KEY=test/secret+with/slashes= AWS_ENDPOINT_URL=http://localhost:7480
 mkdir files ceph
@@ -22,6 +23,8 @@ for i in range(40):
 PY
 (cd files && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
 all=$(find files -type f -printf '%s\n' | awk '{sum += $1} END {print sum}')
+tar -C files -czf set.tgz .
+packed=$(stat -c %s set.tgz)
 start_machines one two
 mkfifo stop-web stop-s3
 on one $python "$tests/integration/http_files.py" "$work/files" "$work/port" "$work/web.requests" <stop-web >web.out 2>&1 &
@@ -36,12 +39,12 @@ for ((i = 0; i < 5; i++)); do grep -q ready s3.out || sleep 1; done
 eventually "an S3 server" grep -q ready s3.out
 objects=()
 for file in files/*; do objects+=("set/${file#files/}" "$file"); done
-(on one $python "$tests/e2e/s3_put.py" $AWS_ENDPOINT_URL data "${objects[@]}") || fail "no objects"
+(on one $python "$tests/e2e/s3_put.py" $AWS_ENDPOINT_URL data "${objects[@]}" set.tgz set.tgz) || fail "no objects"
 url="http://127.0.0.1:$(cat port)/plain/large?id=3&X-Amz-Signature=$canary"
 export DATA_URL=$url
 cat >train.yaml <<END
-trainer: {command: [/bin/sh, -c, 'cd \$AUTOLAUNCH_DATA_SET && sha256sum -c --quiet SHA256SUMS && cmp large \$AUTOLAUNCH_DATA_ONE && echo rank \$RANK has it'], mpi: none}
-storage: {scratch: /tmp/scratch, stage_in: [{from: "\${DATA_URL}", as: one}, {from: s3://data/set/, as: set, verify: SHA256SUMS}]}
+trainer: {command: [/bin/sh, -c, 'cd \$AUTOLAUNCH_DATA_SET && sha256sum -c --quiet SHA256SUMS && cmp large \$AUTOLAUNCH_DATA_ONE && cd \$AUTOLAUNCH_DATA_PACKED && sha256sum -c --quiet SHA256SUMS && echo rank \$RANK has it'], mpi: none}
+storage: {scratch: /tmp/scratch, stage_in: [{from: "\${DATA_URL}", as: one}, {from: s3://data/set/, as: set, verify: SHA256SUMS}, {from: s3://data/set.tgz, as: packed, unpack: true}]}
 monitoring: {resource_tracking: false}
 END
 
@@ -70,15 +73,15 @@ sent() { awk '{sum += $4} END {print sum + 0}' web.requests; }
 (on one "$AUTOLAUNCH" plan -c train.yaml >plan.log 2>&1) || fail "no plan"
 grep -Eq 'AUTOLAUNCH_DATA_ONE +http://127.0.0.1:[0-9]+/plain/large\?… +21.0 MB in 1 file · to be copied' plan.log || fail "what plan says: $(cat plan.log)"
 contains "what plan says" plan.log "s3://data/set/"
+contains "what plan says of an archive" plan.log "to be copied · unpacked as tar"
 grep -qF "$canary" plan.log && fail "plan prints a signature"
 
 job first 0
 [ "$(sent)" -lt 21000000 ] && [ "$(sent)" -ge 20971520 ] || fail "the web server has sent $(sent) bytes of 20971520"
 contains "the line" first-0.log "staged    set: "
 grep -q "storage.stage_in: " first-?.log && fail "a warning of a job that went well: $(cat first-?.log)"
-read_by() { sed -n 's/.*"node":'"$1"'.*"event":"data_staged".*"read_bytes":\([0-9]*\).*/\1/p' run/events.jsonl; }
 grep '"event":"data_staged"' run/events.jsonl >staged.log
-expect "bytes that both nodes have read of servers" "$((all + 20971520))" \
+expect "bytes that both nodes have read of servers" "$((all + 20971520 + packed))" \
     "$(sed -n 's/.*"read_bytes":\([0-9]*\).*/\1/p' staged.log | awk '{sum += $1} END {print sum}')"
 (on two "$AUTOLAUNCH" gc --scratch /tmp/scratch >gc.log 2>&1) || fail "gc"
 contains "what gc says" gc.log "/plain/large?…: "

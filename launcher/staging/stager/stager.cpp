@@ -4,7 +4,6 @@
 #include "base/hash.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/tree_walk.hpp"
-#include "staging/check_digests.hpp"
 
 #include <utility>
 
@@ -65,7 +64,7 @@ void Stager::stage(int item) {
         staged.was_here = true;
     } else if (order_.role == StagerRole::alone) {
         staged = read_alone(item, progress);
-    } else if (order_.role == StagerRole::head && source_of(item).is_remote()) {
+    } else if (order_.role == StagerRole::head && is_made_here(item)) {
         staged = copy(item, trees_[item], seen_.at(item).key, {}, progress);
         offer_own(item, staged.held);
     } else {
@@ -79,7 +78,7 @@ void Stager::stage(int item) {
 // What the head's mover has copied came from the source, too.
 void Stager::tell_staged(int item, const StagedTree& staged, const CopyProgress& progress,
                          std::chrono::milliseconds took) const {
-    const bool by_mover = order_.role == StagerRole::head && !source_of(item).is_remote();
+    const bool by_mover = order_.role == StagerRole::head && !is_made_here(item);
     say({.staged = {{.name = item_of(item).name,
                      .entry = staged.held.name,
                      .path = staged.held.path,
@@ -120,10 +119,11 @@ StagedTree Stager::have_handed(int item, CopyProgress& progress) {
             : WantedFiles{.item = item, .copies = place_for(item), .paths = {}, .sizes = {}});
     watch_.is_elsewhere = true;
     say(word);
-    const std::map<std::string, std::string> copies = await_handed(item);
+    std::map<std::string, std::string> copies = await_handed(item);
     watch_.is_elsewhere = false;
-    SourceTree source = tree_that_came(item, seen, copies);
-    return copy(item, source, seen.key, copies, progress);
+    Came came = tree_that_came(item, seen, std::move(copies));
+    SourceTree source = std::move(came.source);
+    return copy(item, source, seen.key, came, progress);
 }
 
 /// Until the head says what there is of it, and that it can be had, or this node has it already.
@@ -159,35 +159,38 @@ std::map<std::string, std::string> Stager::await_handed(int item) {
 }
 
 /// On another node than the head its listing says it; where something has not come, the source
-/// is looked at here.
-SourceTree Stager::tree_that_came(int item, const SeenSource& seen,
-                                  const std::map<std::string, std::string>& copies) {
+/// is looked at here, and an archive is read and unpacked here.
+Stager::Came Stager::tree_that_came(int item, const SeenSource& seen,
+                                    std::map<std::string, std::string> copies) {
     if (order_.role == StagerRole::head)
-        return std::move(trees_[item]);
-    SourceTree source;
-    source.shown = source_of(item).shown();
-    bool is_whole = copies.contains(seen.listing);
-    if (is_whole) {
-        const std::string listing = read_file(copies.at(seen.listing));
-        if (address_of(listing) != seen.key)
-            throw Error(ErrorCode::corrupt, "the listing of " + source.shown + " is damaged");
-        source.tree = parse_listing_text(listing);
-        for (const TreeEntry& entry : source.tree.entries)
-            is_whole = is_whole && (entry.kind != TreeEntry::Kind::file || entry.bytes == 0 ||
-                                    copies.contains(path_there(seen, entry)));
+        return {.source = std::move(trees_[item]), .copies = std::move(copies)};
+    Came came{.source = {}, .copies = std::move(copies)};
+    came.source.shown = source_of(item).shown();
+    came.is_whole = came.copies.contains(seen.listing);
+    if (came.is_whole) {
+        const std::string listing = read_file(came.copies.at(seen.listing));
+        if (address_of(listing) != seen.address)
+            throw Error(ErrorCode::corrupt, "the listing of " + came.source.shown + " is damaged");
+        came.source.tree = parse_listing_text(listing);
+        for (const TreeEntry& entry : came.source.tree.entries)
+            came.is_whole =
+                came.is_whole && (entry.kind != TreeEntry::Kind::file || entry.bytes == 0 ||
+                                  came.copies.contains(path_there(seen, entry)));
     }
-    if (is_whole)
-        return source;
-    source = source_of(item).look();
-    if (source_key(source_of(item).words(), source.tree) != seen.key)
+    if (came.is_whole)
+        return came;
+    came.source = source_of(item).look();
+    if (source_key(source_of(item).words(), came.source.tree) != seen.key)
         throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
-                        source.shown + " is another one here than on the first node",
+                        came.source.shown + " is another one here than on the first node",
                         "all nodes have to see the same, and nobody may write there meanwhile");
-    return source;
+    if (source_of(item).is_unpacked())
+        came.copies.clear();
+    return came;
 }
 
-StagedTree Stager::copy(int item, SourceTree& source, const std::string& key,
-                        const std::map<std::string, std::string>& copies, CopyProgress& progress) {
+StagedTree Stager::copy(int item, SourceTree& source, const std::string& key, const Came& came,
+                        CopyProgress& progress) {
     ItemSource& from = source_of(item);
     watch(item, &progress, source.tree.bytes());
     StagingRequest request;
@@ -195,7 +198,9 @@ StagedTree Stager::copy(int item, SourceTree& source, const std::string& key,
     request.wish = wish_of(item);
     request.copy.bytes_per_second = order_.bytes_per_second;
     request.wait = [this] { ++watch_.signs; };
-    from.prepare(request);
+    if (!came.is_whole)
+        from.read_for(request, cache_);
+    from.verify_for(request);
     request.check_source = [&] {
         const bool was_read = order_.role != StagerRole::node || progress.read_bytes > 0;
         if (was_read && source_key(from.words(), from.look().tree) != key)
@@ -204,16 +209,12 @@ StagedTree Stager::copy(int item, SourceTree& source, const std::string& key,
                             "start the job once nobody writes there any more");
         watch_.is_elsewhere = true;
     };
-    if (!from.item().verify.empty())
-        request.verify = [&from](int folder, const Tree& tree) {
-            check_digests(folder, tree, from.item().verify, from.shown());
-        };
-    if (!copies.empty()) {
+    if (!came.copies.empty()) {
         const SeenSource& seen = seen_.at(item);
         for (const TreeEntry& entry : source.tree.entries)
-            request.bytes_here += copies.contains(path_there(seen, entry)) ? entry.bytes : 0;
-        request.copy.find_here = [&copies, &seen](const TreeEntry& entry) {
-            return copy_here(copies, path_there(seen, entry));
+            request.bytes_here += came.copies.contains(path_there(seen, entry)) ? entry.bytes : 0;
+        request.copy.find_here = [&came, &seen](const TreeEntry& entry) {
+            return copy_here(came.copies, path_there(seen, entry));
         };
     }
     StagedTree staged = stage_tree(cache_, source, request, progress);

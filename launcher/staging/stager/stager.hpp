@@ -17,7 +17,7 @@ namespace autolaunch::launcher {
 
 /// Brings all that a job wants to this node's disk, one after the other, as its role says. What the
 /// head reads of a file system, its mover reads, and gives it to all at once; what comes from a
-/// server it has first itself, and hands on then from its own disk.
+/// server, or is unpacked, it has first itself, and hands on then from its own disk.
 ///
 /// Owner: main(). Threads: one. Blocks: until the agent ends this process.
 class Stager {
@@ -31,6 +31,10 @@ private:
     StageCache::Wish wish_of(int item) const {
         return {.from = source_of(item).shown(), .keep_s = order_.keep_s};
     }
+    /// On the head: before others can have it, it has to be here.
+    bool is_made_here(int item) const {
+        return source_of(item).is_remote() || source_of(item).is_unpacked();
+    }
     void watch(int item, const CopyProgress* progress, std::int64_t of);
 
     void stage(int item);
@@ -41,15 +45,22 @@ private:
     bool await_source(int item);
     void hear_agent();
     std::map<std::string, std::string> await_handed(int item);
-    SourceTree tree_that_came(int item, const SeenSource& seen,
-                              const std::map<std::string, std::string>& copies);
-    StagedTree copy(int item, SourceTree& source, const std::string& key,
-                    const std::map<std::string, std::string>& copies, CopyProgress& progress);
+    /// What has come of an item from others.
+    struct Came {
+        SourceTree source = {};
+        std::map<std::string, std::string> copies = {};  ///< path there, path here
+        bool is_whole = false;                           ///< nothing is to be read of its source
+    };
+    Came tree_that_came(int item, const SeenSource& seen,
+                        std::map<std::string, std::string> copies);
+    StagedTree copy(int item, SourceTree& source, const std::string& key, const Came& came,
+                    CopyProgress& progress);
 
     // Of the head, for the other nodes (stager_head.cpp).
     void look_for_others();
     SeenSource see(int item);
-    void list_for_others(SeenSource& seen, const Tree& tree) const;
+    void list_for_others(SeenSource& seen) const;
+    void take_unpacked(int item, const HeldTree& held);
     void see_own_copy(SeenSource& seen);
     void set_own_place(SeenSource& seen, const HeldTree& held) const;
     WantedFiles offer_of(const SeenSource& seen, const Tree& tree) const;

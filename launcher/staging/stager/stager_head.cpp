@@ -45,22 +45,27 @@ SeenSource Stager::see(int item) {
     trees_[item] = source_of(item).look();
     const SourceTree& source = trees_[item];
     SeenSource seen{.item = item,
-                    .key = {},
+                    .key = source_key(source_of(item).words(), source.tree),
+                    .address = {},
                     .listing = place_for(item) + ".listing",
                     .folder = source.folder_path,
                     .only = source.only,
                     .bytes = source.tree.bytes()};
-    list_for_others(seen, source.tree);
+    if (is_made_here(item))
+        seen.folder.clear();
     see_own_copy(seen);
+    if (!seen.folder.empty())
+        list_for_others(seen);
     seen_[item] = seen;
     return seen;
 }
 
-void Stager::list_for_others(SeenSource& seen, const Tree& tree) const {
-    const std::string listing = listing_text(source_of(seen.item).words(), tree);
+void Stager::list_for_others(SeenSource& seen) const {
+    const std::string listing =
+        listing_text(source_of(seen.item).words(), trees_.at(seen.item).tree);
     write_all(open_file(seen.listing, O_WRONLY | O_CREAT | O_EXCL, 0600).get(), listing,
               seen.listing);
-    seen.key = address_of(listing);
+    seen.address = address_of(listing);
 }
 
 /// What is here already is handed on from here.
@@ -71,24 +76,31 @@ void Stager::see_own_copy(SeenSource& seen) {
         say({.notes = {note}});
     if (!held)
         return;
+    take_unpacked(seen.item, *held);
     set_own_place(seen, *held);
     cache_.remember(seen.key, *held, wish_of(seen.item));
     held_[seen.item] = std::move(*held);
 }
 
+/// From now on its tree is what was unpacked, and no archive.
+void Stager::take_unpacked(int item, const HeldTree& held) {
+    if (source_of(item).is_unpacked())
+        trees_[item].tree = cache_.listed_tree_of(held);
+}
+
 void Stager::set_own_place(SeenSource& seen, const HeldTree& held) const {
-    const bool is_file = trees_.at(seen.item).tree.is_file;
-    seen.folder = is_file ? held.path.parent_path() : held.path;
-    seen.only = is_file ? held.path.filename().string() : std::string();
+    const Tree& tree = trees_.at(seen.item).tree;
+    seen.folder = tree.is_file ? held.path.parent_path() : held.path;
+    seen.only = tree.is_file ? held.path.filename().string() : std::string();
+    seen.bytes = tree.bytes();
 }
 
 WantedFiles Stager::offer_of(const SeenSource& seen, const Tree& tree) const {
-    WantedFiles offer{
-        .item = seen.item,
-        .copies = place_for(seen.item),
-        .paths = {seen.listing},
-        .sizes = {static_cast<std::int64_t>(
-            listing_text(source_of(seen.item).words(), tree).size())}};
+    WantedFiles offer{.item = seen.item,
+                      .copies = place_for(seen.item),
+                      .paths = {seen.listing},
+                      .sizes = {static_cast<std::int64_t>(
+                          listing_text(source_of(seen.item).words(), tree).size())}};
     for (const TreeEntry& entry : tree.entries)
         if (entry.kind == TreeEntry::Kind::file && entry.bytes > 0) {
             offer.paths.push_back(path_there(seen, entry));
@@ -97,10 +109,13 @@ WantedFiles Stager::offer_of(const SeenSource& seen, const Tree& tree) const {
     return offer;
 }
 
-/// What came from a server: from now on others can have it, without anything to be made for it.
+/// What came from a server, or was unpacked: from now on others can have it, without anything to be
+/// made for it.
 void Stager::offer_own(int item, const HeldTree& held) {
     SeenSource& seen = seen_.at(item);
+    take_unpacked(item, held);
     set_own_place(seen, held);
+    list_for_others(seen);
     link_for_others(seen, held);
     WantedFiles offer = offer_of(seen, trees_[item].tree);
     offer.is_prepared = true;
