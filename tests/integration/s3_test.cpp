@@ -127,13 +127,16 @@ TEST_CASE("a version of an object is read, and no other one") {
     CHECK_FALSE(client.look("none", soon()));
     std::string part(4, '\0');
     std::atomic<std::int64_t> arrived = 0;
+    std::string etag = seen->etag;
     const auto get = [&] {
         return client.get("v", 2, std::as_writable_bytes(std::span(part)), soon(),
-                          {.etag = seen->etag, .arrived = &arrived, .patience = 5s});
+                          {.etag = etag, .arrived = &arrived, .patience = 5s});
     };
     CHECK(get() == 4);
     CHECK(part == "2345");
     CHECK(arrived == 4);
+    etag = etag.substr(1, etag.size() - 2);  // as some servers list it
+    CHECK(get() == 4);
     client.put("v", span_of("9876543210"), false, soon());
     CHECK(refusal(get).code() == ErrorCode::mismatch);
 }

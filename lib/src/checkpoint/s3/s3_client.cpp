@@ -54,6 +54,11 @@ std::string header_of(const HttpResponse& response, const char* name) {
     return found == response.headers.end() ? std::string() : found->second;
 }
 
+/// As it stands in headers: some servers list it without its marks.
+std::string quoted(const std::string& etag) {
+    return etag.empty() || etag.ends_with('"') ? etag : '"' + etag + '"';
+}
+
 /// Of an object, by the answer to a request for a part of it, or for its headers.
 std::uint64_t size_told(const HttpResponse& response) {
     const std::string range = header_of(response, "content-range");
@@ -291,13 +296,16 @@ std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::spa
     operation.headers["range"] =
         "bytes=" + std::to_string(offset) + '-' + std::to_string(offset + bytes.size() - 1);
     if (!terms.etag.empty())
-        operation.headers["if-match"] = terms.etag;
+        operation.headers["if-match"] = quoted(terms.etag);
     operation.into = bytes;
     operation.arrived = terms.arrived;
     operation.patience = terms.patience;
     const HttpResponse response = request(operation, deadline, {412, 416});
-    if (response.status == 412 || (!terms.etag.empty() && response.status / 100 == 2 &&
-                                   header_of(response, "etag") != terms.etag))
+    // A server that does not know the header sends what there is.
+    const std::string etag = header_of(response, "etag");
+    const bool is_other = !terms.etag.empty() && !etag.empty() && response.status / 100 == 2 &&
+                          quoted(etag) != quoted(terms.etag);
+    if (response.status == 412 || is_other)
         throw Error(ErrorCode::mismatch, describe() + key + " is another version now",
                     "nobody may write there meanwhile");
     if (response.status == 416)
