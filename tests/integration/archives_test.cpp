@@ -219,9 +219,9 @@ TEST_CASE("killed at any system call, who unpacks leaves what is whole or not th
         std::exit(77);
     }
     CHECK(calls > 100);
-    // Each is stopped at twice, before and behind it; every fourth of these, others each time.
-    const int first = 1 + static_cast<int>(std::random_device()() % 4);
-    for (int fatal = first; fatal <= calls; fatal += 4) {
+    // Each is stopped at twice, before and behind it; every sixth of these, others each time.
+    const int first = 1 + static_cast<int>(std::random_device()() % 6);
+    for (int fatal = first; fatal <= calls; fatal += 6) {
         CAPTURE(fatal);
         for (const StageCache::Found& found : cache.list())
             CHECK(cache.remove(found.name));

@@ -4,7 +4,7 @@
 
 LOG gets a line for each answer: "METHOD PATH STATUS BYTES". Behaviours, each as /WORD/NAME of a file in FOLDER:
 plain (ranges, ETag), weak (a weak ETag), dated (Last-Modified alone), whole (no ranges), bare (no version at all),
-chunked (no length), lead (redirects to /signed, each time by another signature that is good for 20 answers), loop, away (to ftp://),
+chunked (no length), lead (redirects to /signed, each time by another signature that is good for 6 answers), loop, away (to ftp://),
 cut (each third answer breaks off in its middle), busy (503 every other time), silent (headers, and then nothing),
 denied (403), lies (another range than was asked for), changing (after 6 answers another version).
 """
@@ -59,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.say(302, [("Location", "ftp://127.0.0.1/" + name)])
         if how == "lead":
             signature = f"sig{count('signature')}"
-            signatures[signature] = 20
+            signatures[signature] = 6
             return self.say(302, [("Location", f"/signed/{name}?sig={signature}")])
         if how == "signed":
             with lock:
