@@ -35,8 +35,8 @@ find_path(XXHASH_INCLUDE_DIR xxhash.h)
 autolaunch_need("${XXHASH_INCLUDE_DIR}" "xxhash.h" libxxhash-dev)
 
 # CRYPTO is OpenSSL's libcrypto for the library: encrypted checkpoints, and S3 with CURL. Headers alone: both are loaded
-# when they are used.
-set(AUTOLAUNCH_OPTIONS CUDA NCCL MPI PMIX IBVERBS MUNGE TORCH CRYPTO CURL URING)
+# when they are used. ARCHIVE is libarchive, for data that is unpacked; the same.
+set(AUTOLAUNCH_OPTIONS CUDA NCCL MPI PMIX IBVERBS MUNGE TORCH CRYPTO CURL URING ARCHIVE)
 foreach(name IN LISTS AUTOLAUNCH_OPTIONS)
   set(AUTOLAUNCH_WITH_${name} AUTO CACHE STRING "Use ${name}: AUTO, ON or OFF")
   set_property(CACHE AUTOLAUNCH_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
@@ -102,6 +102,10 @@ endif()
 if(AUTOLAUNCH_WITH_CRYPTO)
   find_package(OpenSSL 3 QUIET)
   autolaunch_resolve(CRYPTO "${OPENSSL_FOUND}")
+endif()
+if(AUTOLAUNCH_WITH_ARCHIVE)
+  pkg_check_modules(LIBARCHIVE QUIET libarchive>=3.4)
+  autolaunch_resolve(ARCHIVE "${LIBARCHIVE_FOUND}")
 endif()
 if(AUTOLAUNCH_WITH_CURL)
   pkg_check_modules(CURL QUIET libcurl>=7.75)

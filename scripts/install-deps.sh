@@ -13,7 +13,7 @@ build_packages=(
     g++ cmake ninja-build pkg-config git ca-certificates
     libcli11-dev libyaml-cpp-dev libfmt-dev nlohmann-json3-dev libasio-dev libxxhash-dev libhwloc-dev libexpat1-dev
     libssl-dev libcurl4-openssl-dev libmunge-dev libibverbs-dev libopenmpi-dev openmpi-bin libpmix-dev
-    liburing-dev libncurses-dev
+    liburing-dev libncurses-dev libarchive-dev
 )
 test_packages=(
     ccache doctest-dev mpich libmpich-dev libtorch-dev python3-torch python3-jsonschema procps util-linux

@@ -12,6 +12,7 @@ set(_version_MUNGE "${MUNGE_VERSION}")
 set(_version_CRYPTO "${OPENSSL_VERSION}")
 set(_version_CURL "${CURL_VERSION}")
 set(_version_URING "${URING_VERSION}")
+set(_version_ARCHIVE "${LIBARCHIVE_VERSION}")
 set(_version_TORCH "${Torch_VERSION}")
 
 set(AUTOLAUNCH_OPTION_LINES "")

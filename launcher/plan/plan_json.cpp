@@ -102,8 +102,9 @@ void put_staging(JsonText& json, const StagingChoice& staging) {
                 json.object([&] {
                     json.member("name", item.name);
                     json.member("variable", item.variable);
-                    json.member("from", item.from);
+                    json.member("from", item.shown);
                     json.member("verify", item.verify);
+                    json.member("unpack", item.unpack);
                     json.member("found", item.found);
                 });
             });

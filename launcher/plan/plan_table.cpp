@@ -132,9 +132,10 @@ std::string secrets_section(const LaunchPlan& plan) {
 std::string staging_section(const StagingChoice& staging) {
     std::vector<Row> rows{{"scratch", staging.scratch, staging.reason}};
     for (const StagedItem& item : staging.items)
-        rows.push_back({item.variable, item.from,
+        rows.push_back({item.variable, item.shown,
                         (item.found.empty() ? "seen when the job starts" : item.found) +
-                            (item.verify.empty() ? "" : " · verified by " + item.verify)});
+                            (item.verify.empty() ? "" : " · verified by " + item.verify) +
+                            (item.unpack.empty() ? "" : " · unpacked as " + item.unpack)});
     return format_rows(rows, "  ");
 }
 

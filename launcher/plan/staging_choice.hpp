@@ -7,9 +7,11 @@ namespace autolaunch::launcher {
 /// What ranks find on their node's own disk, and where it comes from (docs/guides/data.md).
 struct StagedItem {
     std::string name, variable;
-    std::string from;        ///< absolute
-    std::string verify;      ///< as in the spec
-    std::string found = {};  ///< what `plan` saw of it, in words; empty: nobody has looked
+    std::string from;         ///< absolute, or an address, which may have a secret in its query
+    std::string shown;        ///< the same without that
+    std::string verify;       ///< as in the spec
+    std::string unpack = {};  ///< "tar", "zip"; empty: it stays as it is
+    std::string found = {};   ///< what `plan` saw of it, in words; empty: nobody has looked
 };
 
 struct StagingChoice {

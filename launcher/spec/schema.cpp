@@ -611,8 +611,10 @@ Section storage_section() {
           "it: as that is told, 7 days."},
          {"stage_in", Form::stage_in, FIELD(storage.stage_in), "",
           "What is staged before ranks start: {from: /shared/tokens, as: tokens}, a folder or a "
-          "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. `verify`: sha256: and 64 digits of "
-          "a file, or of a folder the name of a list in it, as sha256sum writes one."}}};
+          "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. Or of a server: s3://bucket/key, "
+          "s3://bucket/folder/, https://host/file. `verify`: sha256: and 64 digits of a file, or "
+          "of a folder the name of a list in it, as sha256sum writes one. `unpack`: true (by its "
+          "name), tar (also with gzip or zstd) or zip: ranks get the folder that it holds."}}};
 }
 
 Section monitoring_section() {
@@ -977,7 +979,9 @@ std::string expectation(const Key& key) {
         case Form::secret_keys:
             return "a mapping of names of `secrets` to SECRET/KEY";
         case Form::stage_in:
-            return "a list of {from: /shared/data, as: NAME, verify: sha256:… or SHA256SUMS}";
+            return "a list of {from: /shared/data or s3://bucket/folder/, as: NAME, verify: "
+                   "sha256:… "
+                   "or SHA256SUMS}";
         case Form::of_site:
             return key.choices.empty() ? "a mapping" : choice_expectation(key);
         case Form::free_form:

@@ -218,7 +218,8 @@ Json form_schema(const Key& key) {
             item["properties"] = {
                 {"from", text_value},
                 {"as", any_of({{{"type", "string"}, {"pattern", "^[A-Za-z0-9_]{1,64}$"}}})},
-                {"verify", text_value}};
+                {"verify", text_value},
+                {"unpack", {{"enum", {true, false, "tar", "zip"}}}}};
             return {{"type", "array"}, {"items", item}};
         }
         case Form::of_site:

@@ -9,9 +9,10 @@ namespace autolaunch::launcher {
 
 /// Data that ranks are to find on their node's own disk: an entry of storage.stage_in.
 struct StageInSpec {
-    std::string from;    ///< a folder or a file
+    std::string from;    ///< a folder or a file, or an address of s3, https or http
     std::string name;    ///< ranks find it by AUTOLAUNCH_DATA_NAME, in capitals
     std::string verify;  ///< "sha256:…" of a file; or of a folder the list in it; empty: neither
+    std::string unpack;  ///< "tar", "zip"; empty: it stays as it is
 
     bool operator==(const StageInSpec&) const = default;
 };

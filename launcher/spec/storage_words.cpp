@@ -1,7 +1,9 @@
 #include "spec/storage_words.hpp"
 
 #include "base/hash.hpp"
+#include "base/private_way.hpp"
 #include "base/text.hpp"
+#include "base/url.hpp"
 #include "spec/mapping_reader.hpp"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ namespace {
 
 constexpr std::string_view kSha256 = "sha256:";
 constexpr std::size_t kMostItems = 64, kMostName = 64;
-const std::vector<std::string> kItemKeys = {"from", "as", "verify"};
+const std::vector<std::string> kItemKeys = {"from", "as", "verify", "unpack"};
 
 bool is_data_name(const std::string& name) {
     return !name.empty() && name.size() <= kMostName &&
@@ -38,6 +40,33 @@ bool is_digest(const std::string& text) {
     return parse_hex(std::string_view(text).substr(kSha256.size()), digest);
 }
 
+/// Empty: no name of an archive's.
+std::string archive_word(const std::string& name) {
+    for (const char* end : {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst"})
+        if (name.ends_with(end))
+            return "tar";
+    return name.ends_with(".zip") ? "zip" : "";
+}
+
+/// Empty: it is a path, or an address of something that can be staged.
+std::string why_no_address(const std::string& text) {
+    if (!is_url(text))
+        return {};
+    const std::string scheme = scheme_of(text);
+    const std::string rest = text.substr(text.find("://") + 3);
+    const std::string host = rest.substr(0, rest.find_first_of("/?#"));
+    if (scheme == "s3")
+        return host.empty() ? "names no bucket: write s3://bucket/key, or s3://bucket/folder/"
+                            : std::string();
+    if (scheme != "http" && scheme != "https")
+        return "what is staged is a path, or an address of s3, https or http";
+    if (host.find('@') != std::string::npos)
+        return "has a user in it: name a signed address, or a file that everybody may read";
+    if (host.empty() || name_in_url(text).empty())
+        return "names no file of a server: of https and http single files are staged";
+    return {};
+}
+
 class ItemReader : MappingReader {
 public:
     ItemReader(std::string path, std::vector<SpecError>& errors)
@@ -57,18 +86,44 @@ public:
                     value.at, path_,
                     std::string("says not ") + needed + ": " +
                         (needed[0] == 'f' ? "what is staged" : "a name for ranks to find it by"));
+        check_way(value, item);
+        check_unpack(value, item);
         return good_;
     }
 
 private:
+    /// What comes in the clear could be changed on its way, unless its digest is known.
+    void check_way(const Value& value, const StageInSpec& item) {
+        if (scheme_of(item.from) != "http" || item.verify.starts_with(kSha256))
+            return;
+        if (const std::string why = why_not_private(item.from); !why.empty())
+            complain(value.at, path_ + ".from",
+                     shown_url(item.from) + ": " + why +
+                         ": write https://, or name the file's digest, verify: \"sha256:…\"");
+    }
+
+    /// true: by its name.
+    void check_unpack(const Value& value, StageInSpec& item) {
+        const Entry* const unpack = value.find("unpack");
+        if (item.unpack != "true" || unpack == nullptr)
+            return;
+        item.unpack = archive_word(is_url(item.from) ? name_in_url(item.from) : item.from);
+        if (item.unpack.empty())
+            complain(
+                unpack->value.at, path_ + ".unpack",
+                "is true, and the name of " + shown_url(item.from) +
+                    " does not end with .tar, .tar.gz, .tgz, .tar.zst, .tzst or .zip: write tar "
+                    "or zip");
+    }
+
     void read_key(const Entry& entry, StageInSpec& item) {
         const std::string& text = entry.value.text;
         if (entry.key == "from") {
             if (!is_text(entry.value))
-                return expected(entry, "a folder or a file");
+                return expected(entry, "a folder, a file, s3://bucket/…, or https://…");
             item.from = text;
-            if (text.find("://") != std::string::npos)
-                expected(entry, "a path (this version stages from file systems alone)");
+            if (const std::string why = why_no_address(text); !why.empty())
+                complain(entry.value.at, path_ + ".from", shown_url(text) + ": " + why);
         } else if (entry.key == "as") {
             if (!entry.value.is_scalar() || !is_data_name(text))
                 return expected(entry, "a name of letters, digits and _, up to 64");
@@ -80,6 +135,10 @@ private:
                                 "sha256: and 64 hexadecimal digits of a file, or the name of a "
                                 "list below the folder, as sha256sum writes one (SHA256SUMS)");
             item.verify = text;
+        } else if (entry.key == "unpack") {
+            if (text != "true" && text != "false" && text != "tar" && text != "zip")
+                return expected(entry, "true (by its name), tar (also with gzip or zstd) or zip");
+            item.unpack = text == "false" ? "" : text;
         } else {
             unknown(entry, kItemKeys);
         }
@@ -108,7 +167,8 @@ bool read_stage_in(const Value& value, const std::string& path, std::vector<Stag
         for (const StageInSpec& other : items)
             if (data_variable(other.name) == data_variable(item.name))
                 errors.push_back(error_at(value.items[i].at, its + ".as",
-                                          "\"" + item.name + "\" is the name of " + other.from +
+                                          "\"" + item.name + "\" is the name of " +
+                                              shown_url(other.from) +
                                               " already: of one name there is one version in a "
                                               "job; give this one another name"));
         items.push_back(std::move(item));

@@ -49,6 +49,17 @@ UniqueFd open_beneath(int folder, const std::string& path, int flags, unsigned m
     return UniqueFd(::openat(folder, path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode));
 }
 
+void empty_beneath(int folder, const std::string& shown) {
+    ::fchmod(folder, 0700);  // where that fails, removing tells
+    for (const std::string& inner : names_in(folder, shown)) {
+        if (::unlinkat(folder, inner.c_str(), 0) == 0 || errno == ENOENT)
+            continue;
+        if (errno != EISDIR && errno != EPERM)
+            throw SystemError(errno, "remove " + shown + "/" + inner);
+        remove_beneath(folder, inner);
+    }
+}
+
 void remove_beneath(int parent, const std::string& name) {
     const UniqueFd folder(::openat(parent, name.c_str(), kOpenFolder));
     if (!folder && errno == ENOENT)
@@ -60,14 +71,7 @@ void remove_beneath(int parent, const std::string& name) {
     }
     if (!folder)
         throw SystemError(errno, "remove " + name);
-    ::fchmod(folder.get(), 0700);  // where that fails, removing tells
-    for (const std::string& inner : names_in(folder.get(), name)) {
-        if (::unlinkat(folder.get(), inner.c_str(), 0) == 0 || errno == ENOENT)
-            continue;
-        if (errno != EISDIR && errno != EPERM)
-            throw SystemError(errno, "remove " + name + "/" + inner);
-        remove_beneath(folder.get(), inner);
-    }
+    empty_beneath(folder.get(), name);
     if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
         throw SystemError(errno, "remove " + name);
 }

@@ -21,6 +21,9 @@ UniqueFd open_beneath(int folder, const std::string& path, int flags, unsigned m
 /// that let nobody write are no obstacle. It need not be there. Throws SystemError.
 void remove_beneath(int parent, const std::string& name);
 
+/// The same of all that is in a folder, which stays.
+void empty_beneath(int folder, const std::string& shown);
+
 inline std::int64_t nanoseconds_of(const timespec& time) {
     return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }

@@ -5,11 +5,11 @@
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/network_file_system.hpp"
-#include "base/room_on_disk.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/stage_part.hpp"
+#include "stage_cache/stage_text.hpp"
 #include "stage_cache/tree_check.hpp"
 #include "stage_cache/tree_copy.hpp"
 
@@ -31,17 +31,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kManifest = "manifest";
 constexpr const char* kMarks = "marks";
 constexpr const char* kLock = "lock";
-constexpr std::size_t kDigits = 32, kMostText = std::size_t{1} << 32, kHead = 128,
-                      kMostSource = std::size_t{1} << 16;
+constexpr std::size_t kDigits = 32, kMostText = std::size_t{1} << 32;
 constexpr auto kLook = std::chrono::seconds(2);
 constexpr int kMostSame = 100;  // of one address, where others are damaged and held
-
-[[noreturn]] void cannot_keep(const std::string& what, std::string hint) {
-    throw ExitError(exit_code::kCannotCreate, ErrorCode::system, what, std::move(hint));
-}
 
 constexpr const char* kOtherScratch = "name a folder on the node's own disk in storage.scratch";
 
@@ -71,23 +65,6 @@ std::int64_t half_of_disk(int fd) {
 bool is_name(const std::string& name) {
     return name.size() >= kDigits && parse_hex128(name.substr(0, kDigits)).has_value() &&
            (name.size() == kDigits || name[kDigits] == '.');
-}
-
-std::string read_text(int folder, const char* name, std::size_t most) {
-    const UniqueFd file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat facts {};
-    if (!file || ::fstat(file.get(), &facts) != 0)
-        throw Error(ErrorCode::corrupt, std::string("it has no ") + name);
-    std::string text(std::min(static_cast<std::size_t>(facts.st_size), most), '\0');
-    std::size_t got = 0;
-    while (got < text.size()) {
-        const ssize_t some =
-            ::pread(file.get(), text.data() + got, text.size() - got, static_cast<off_t>(got));
-        if (some <= 0)
-            throw Error(ErrorCode::corrupt, std::string("its ") + name + " cannot be read");
-        got += static_cast<std::size_t>(some);
-    }
-    return text;
 }
 
 /// The folder of that name is the one that is open: nobody has removed it since.
@@ -152,7 +129,7 @@ std::optional<StageCache::Source> StageCache::source_of(const std::string& key) 
 
 HeldTree StageCache::as_held(UniqueFd lock, const std::string& name) const {
     HeldTree held;
-    const ManifestHead head = parse_manifest_head(read_text(lock.get(), kManifest, kHead));
+    const ManifestHead head = parse_manifest_head(read_text(lock.get(), kManifest, kManifestHead));
     held.bytes = head.bytes;
     held.files = head.files;
     held.path = data_.path() / name / kTree;
@@ -183,6 +160,19 @@ Tree StageCache::tree_of(const HeldTree& held) const {
     if (address_of(text) != held.name.substr(0, kDigits))
         throw Error(ErrorCode::corrupt, "its manifest is another one's");
     return parse_manifest_text(text);
+}
+
+Tree StageCache::listed_tree_of(const HeldTree& held) const {
+    Tree tree = tree_of(held);
+    const UniqueFd folder(::openat(held.lock.get(), kTree, kOpenFolder));
+    for (TreeEntry& entry : tree.entries) {
+        struct stat facts {};
+        if (!folder ||
+            ::fstatat(folder.get(), entry.path.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0)
+            throw SystemError(errno, "look at " + (held.path / entry.path).string());
+        entry.mtime_ns = nanoseconds_of(facts.st_mtim);
+    }
+    return tree;
 }
 
 std::string StageCache::why_unusable(const HeldTree& held) const {
@@ -288,82 +278,6 @@ void StageCache::remember(const std::string& key, const HeldTree& held, const Wi
         fmt::format("{}\n{}\n{}\n", held.name, wish.keep_s, escaped_word(wish.from));
     if (sources_.read(key, kMostSource) != text)
         sources_.replace(key, text, 0600);
-}
-
-StageCache::Found StageCache::look_at_entry(const std::string& name) const {
-    Found found{.name = name};
-    const UniqueFd folder(::openat(data_.fd(), name.c_str(), kOpenFolder));
-    struct stat facts {};
-    if (!folder || ::fstat(folder.get(), &facts) != 0) {
-        found.why_unreadable = SystemError(errno, "open " + (data_.path() / name).string()).what();
-        return found;
-    }
-    found.used_s = facts.st_mtim.tv_sec;
-    found.is_held = ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0;
-    try {
-        const ManifestHead head = parse_manifest_head(read_text(folder.get(), kManifest, kHead));
-        found.bytes = head.bytes;
-        found.files = head.files;
-    } catch (const Error& error) {
-        found.why_unreadable = error.what();
-    }
-    return found;
-}
-
-std::vector<StageCache::Found> StageCache::list_kind(bool parts) const {
-    std::vector<Found> all;
-    for (const fs::path& path : list_folder(parts ? parts_.path() : data_.path()))
-        all.push_back(parts ? look_at_part(path.filename()) : look_at_entry(path.filename()));
-    return all;
-}
-
-// Under the lock, for whoever looks at a tree holds its lock for a moment.
-std::vector<StageCache::Found> StageCache::list() {
-    const UniqueFd all = lock_all();
-    std::vector<Found> found = list_kind(false);
-    std::error_code unreadable;
-    for (const fs::path& path : list_folder(sources_.path(), unreadable))
-        if (const auto source = source_of(path.filename()))
-            for (Found& one : found)
-                if (one.name == source->name) {
-                    one.keep_s = std::max(one.keep_s, source->wish.keep_s);
-                    one.of.push_back(source->wish.from);
-                }
-    for (Found& part : list_kind(true))
-        found.push_back(std::move(part));
-    return found;
-}
-
-void StageCache::make_room(std::int64_t bytes, const StagePart& for_part) {
-    std::vector<Found> found = list();
-    std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-        return std::pair(!a.is_part, a.used_s) < std::pair(!b.is_part, b.used_s);
-    });
-    std::int64_t all = 0, held = 0;
-    for (const Found& one : found)
-        if (one.name != for_part.name_) {
-            all += one.bytes;
-            held += one.is_held ? one.bytes : 0;
-        }
-    const auto fits = [&] {
-        return all + bytes <= most_bytes_ && room_left(folder_.fd()).bytes >= bytes;
-    };
-    for (const Found& one : found) {
-        if (fits())
-            return;
-        if (one.is_held || one.name == for_part.name_ || !remove(one.name))
-            continue;
-        all -= one.bytes;
-    }
-    if (fits())
-        return;
-    cannot_keep(
-        fmt::format(
-            "storage.scratch: {} has no room for {:.1f} MB more: {:.1f} MB are free, and {:.1f} "
-            "MB of at most {:.1f} MB are used by other jobs",
-            path().string(), bytes / 1e6, room_left(folder_.fd()).bytes / 1e6, held / 1e6,
-            most_bytes_ / 1e6),
-        "make room there, set storage.limit, or name another folder in storage.scratch");
 }
 
 std::string StageCache::free_name(const std::string& address) const {

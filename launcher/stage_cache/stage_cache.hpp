@@ -80,6 +80,8 @@ public:
     std::optional<HeldTree> hold(const std::string& name);
     /// Of a held one. Throws Error{corrupt} where the text is damaged.
     Tree tree_of(const HeldTree& held) const;
+    /// The same with the times that its files have.
+    Tree listed_tree_of(const HeldTree& held) const;
     /// Empty, or which file has another content. Reads all of it.
     std::string why_damaged(const HeldTree& held) const;
 
@@ -87,7 +89,9 @@ public:
     std::optional<StagePart> begin(const std::string& key);
     /// Removes what nobody holds, what was not used for longest first, until `bytes` more fit.
     /// Throws ExitError 73 where they cannot.
-    void make_room(std::int64_t bytes, const StagePart& for_part);
+    void make_room(std::int64_t bytes, const StagePart& for_part) { make_room(bytes, for_part, 0); }
+    /// `there`: what the part has already, which counts for the limit.
+    void make_room(std::int64_t bytes, const StagePart& for_part, std::int64_t there);
     void make_room(std::int64_t bytes) { make_room(bytes, StagePart{}); }
     /// A folder on the same file system for copies that come otherwise, this process's as long as
     /// the returned one lives; what killed processes have left of such is removed with the cache's

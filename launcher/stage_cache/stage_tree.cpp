@@ -2,6 +2,7 @@
 
 #include "base/room_on_disk.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "stage_cache/stage_part.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +24,12 @@ constexpr auto kOtherProcess = std::chrono::milliseconds(100);
                         : error.hint());
 }
 
+/// A server that is away, and credentials that have ended: what has come is as good as before.
+bool is_for_now(const ExitError& error) {
+    return error.exit_code() == exit_code::kUnavailable ||
+           error.exit_code() == exit_code::kNotPermitted;
+}
+
 /// Its own bytes, less what is there of them since an attempt that was ended.
 std::int64_t bytes_to_come(const StageCache& cache, const SourceTree& source,
                            const StagePart& part) {
@@ -33,7 +40,10 @@ HeldTree fill(StageCache& cache, StagePart& part, SourceTree& source, const Stag
               CopyProgress& progress) {
     cache.make_room(
         std::max<std::int64_t>(bytes_to_come(cache, source, part) - request.bytes_here, 0), part);
-    copy_tree(source, part.folder(), (part.path() / "tree").string(), request.copy, progress);
+    if (request.fill)
+        request.fill(part, source, request.copy, progress);
+    else
+        copy_tree(source, part.folder(), (part.path() / kTree).string(), request.copy, progress);
     if (request.check_source)
         request.check_source();
     if (request.verify)
@@ -69,8 +79,9 @@ StagedTree stage_tree(StageCache& cache, SourceTree& source, const StagingReques
     try {
         staged.held = fill(cache, *part, source, request, progress);
         cache.remember(request.key, staged.held, request.wish);
-    } catch (const ExitError&) {
-        cache.drop(std::move(*part));
+    } catch (const ExitError& error) {
+        if (!is_for_now(error))
+            cache.drop(std::move(*part));
         throw;
     } catch (const SystemError& error) {
         cache.drop(std::move(*part));

@@ -17,6 +17,8 @@ struct TreeEntry {
     std::int64_t bytes = 0;   ///< of a file
     Digest128 digest = {};    ///< of a file, see ChunkedDigest
     std::string target = {};  ///< of a link
+    /// Of a server's file: its ETag, as the server writes it; not of the content.
+    std::string version = {};
     // As the file system said where somebody looked; not of the content.
     std::int64_t mtime_ns = 0, ctime_ns = 0;
     std::uint64_t inode = 0;

@@ -1,5 +1,6 @@
 #pragma once
 #include "stage_cache/tree.hpp"
+#include "stage_cache/tree_files.hpp"
 #include "stage_cache/tree_walk.hpp"
 
 #include <atomic>
@@ -18,12 +19,6 @@ struct CopyProgress {
     std::atomic<std::int64_t> read_bytes{0};   ///< of them: from the source itself
 };
 
-/// A file that is on this disk already, with the digest that it was verified by.
-struct FileHere {
-    std::string path;
-    Digest128 digest;
-};
-
 struct CopyOptions {
     int threads = 4;                    ///< files at the same time
     std::int64_t bytes_per_second = 0;  ///< of all threads together; 0: as fast as it goes
@@ -31,6 +26,11 @@ struct CopyOptions {
     /// A copy that has come otherwise, from another node; it is linked into the tree.
     std::function<std::optional<FileHere>(const TreeEntry&)> find_here = {};
 };
+
+/// Whether nothing of the source is needed for a file: it has come otherwise, was whole in an
+/// earlier attempt, or is empty. Its digest is filled in then.
+bool is_here(const TreeFiles& files, TreeEntry& entry, const CopyOptions& options,
+             CopyProgress& progress);
 
 /// Copies all of a source into an empty folder, or into one that an earlier call did not fill, and
 /// fills in the digests. Nothing is synced. Throws ExitError 66 where the source cannot be read or

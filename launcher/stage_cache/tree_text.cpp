@@ -102,7 +102,8 @@ TreeEntry listed_entry_in(std::string_view line) {
     entry.bytes = bytes_in(next_word(line));
     entry.mtime_ns = number_in<std::int64_t>(next_word(line));
     entry.ctime_ns = number_in<std::int64_t>(next_word(line));
-    entry.target = unescaped_word(next_word(line));
+    std::string word = unescaped_word(next_word(line));
+    (entry.kind == TreeEntry::Kind::link ? entry.target : entry.version) = std::move(word);
     entry.path = unescaped_word(line);
     if (entry.kind == TreeEntry::Kind::file ? entry.mode != kept_mode(entry.mode)
                                             : entry.mode != 0 || entry.bytes != 0)
@@ -259,9 +260,11 @@ std::string listing_text(std::string_view from, const Tree& tree) {
     std::string text = fmt::format("{}{}\n{}\n", kFirstOfListing, tree.is_file ? "file" : "folder",
                                    escaped_word(from));
     for (const TreeEntry& entry : tree.entries)
-        fmt::format_to(std::back_inserter(text), "{} {:o} {} {} {} {} {}\n",
-                       static_cast<char>(entry.kind), entry.mode, entry.bytes, entry.mtime_ns,
-                       entry.ctime_ns, escaped_word(entry.target), escaped_word(entry.path));
+        fmt::format_to(
+            std::back_inserter(text), "{} {:o} {} {} {} {} {}\n", static_cast<char>(entry.kind),
+            entry.mode, entry.bytes, entry.mtime_ns, entry.ctime_ns,
+            escaped_word(entry.kind == TreeEntry::Kind::link ? entry.target : entry.version),
+            escaped_word(entry.path));
     return text;
 }
 

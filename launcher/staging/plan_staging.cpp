@@ -5,8 +5,7 @@
 #include "report/units.hpp"
 #include "spec/site_record.hpp"
 #include "stage_cache/stage_cache.hpp"
-#include "stage_cache/tree_walk.hpp"
-#include "staging/stager_words.hpp"
+#include "staging/item_source.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -40,15 +39,15 @@ std::string amount(const Tree& tree) {
 
 std::string look_at(const StagedItem& item, const std::string& scratch) {
     try {
-        const SourceTree source = walk_source(item.from);
+        ItemSource from({item.name, item.from, item.verify, item.unpack}, environment_of_process(),
+                        nullptr);
+        const SourceTree source = from.look();
         std::error_code none;
         if (!fs::is_directory(stage_folder(scratch) / "stage", none))
             return amount(source.tree) + " · to be copied";
         StageCache cache(scratch, 0);
         std::string note;
-        const bool is_here =
-            cache.find(source_key(key_words(item.from, item.verify), source.tree), note)
-                .has_value();
+        const bool is_here = cache.find(source_key(from.words(), source.tree), note).has_value();
         return amount(source.tree) + (is_here ? " · on this node already" : " · to be copied");
     } catch (const Error& error) {
         return error.what();
@@ -73,11 +72,16 @@ void plan_staging(LaunchPlan& plan) {
         staging.scratch = kDefaultScratch;
         staging.reason = "storage.scratch: auto";
     }
-    for (const StageInSpec& item : storage.stage_in)
+    for (const StageInSpec& item : storage.stage_in) {
+        const std::string from =
+            is_remote(item.from) ? item.from : (fs::path(plan.workdir) / item.from).string();
         staging.items.push_back({.name = item.name,
                                  .variable = data_variable(item.name),
-                                 .from = fs::path(plan.workdir) / item.from,
-                                 .verify = item.verify});
+                                 .from = from,
+                                 .shown = shown_source(from),
+                                 .verify = item.verify,
+                                 .unpack = item.unpack});
+    }
 }
 
 void look_at_staging(LaunchPlan& plan, std::chrono::milliseconds patience) {
@@ -85,8 +89,9 @@ void look_at_staging(LaunchPlan& plan, std::chrono::milliseconds patience) {
     for (StagedItem& item : plan.staging.items) {
         const auto found = ask_in_time(
             [item, scratch = plan.staging.scratch] { return look_at(item, scratch); }, deadline);
-        item.found = found.value_or(
-            fmt::format("its file system does not answer within {} s", patience.count() / 1000));
+        item.found = found.value_or(fmt::format("its {} does not answer within {} s",
+                                                is_remote(item.from) ? "server" : "file system",
+                                                patience.count() / 1000));
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "exit_codes/exit_error.hpp"
 #include "staging/node_words.hpp"
+#include "staging/stager_order.hpp"
 
 #include <fmt/format.h>
 #include <asio/post.hpp>
@@ -18,20 +19,6 @@ namespace {
 constexpr auto kSilence = std::chrono::seconds(15);  // of the stager, which speaks once a second
 constexpr auto kBetweenLines = std::chrono::seconds(5);
 constexpr int kHead = 0;  // who hands over, see HandOver
-
-StagerOrder order_of(const LaunchPlan& plan) {
-    const StorageSpec& storage = plan.spec.storage;
-    StagerOrder order{
-        .scratch = plan.staging.scratch,
-        .most_bytes = storage.limit_bytes.value_or(0),
-        .bytes_per_second = storage.throttle_bytes.value_or(0),
-        .timeout = storage.timeout,
-        .keep_s = storage.keep ? std::chrono::ceil<std::chrono::seconds>(*storage.keep).count() : 0,
-        .items = {}};
-    for (const StagedItem& item : plan.staging.items)
-        order.items.push_back({item.name, item.from, item.verify});
-    return order;
-}
 
 }  // namespace
 
@@ -78,6 +65,15 @@ void StageIn::listen(int generation) {
         });
 }
 
+// A node waits for what the head still reads.
+void StageIn::leave_head() {
+    if (state_ != State::waiting || !is_node_ || role() == StagerRole::node || !stager_)
+        return;
+    is_node_ = false;
+    head_answer_.cancel();
+    stager_->send(as_line(AgentWord{.deserted = true}));
+}
+
 void StageIn::serve(int generation) {
     listen(generation);
     if (state_ == State::idle)
@@ -90,6 +86,7 @@ bool StageIn::is_settled(int generation, std::function<void()> then) {
     listen(generation);
     if (state_ == State::idle)
         begin();
+    leave_head();
     if (failure_)
         throw ExitError(failure_->exit_code, ErrorCode::invalid_argument, failure_->what,
                         failure_->hint);
@@ -110,11 +107,12 @@ void StageIn::begin() {
                                        fail({exit_code::kUnavailable, "storage.stage_in: " + why,
                                              "what it was copying from may not answer any more"});
                                    }},
-            MoverProcess::Program{.name = "autolaunch-stager"});
+            stager_program(plan_));
         ++started_;
-        StagerOrder order = order_of(plan_);
+        StagerOrder order = stager_order(plan_);
         order.role = role();
         has_folder_ = order.role != StagerRole::alone;
+        is_node_ = order.role == StagerRole::node;
         stager_->send(as_line(order));
         if (order.role != StagerRole::node)
             return;
@@ -143,12 +141,8 @@ void StageIn::hear(const std::string& line) {
             show(progress);
         for (const WantedFiles& offer : word.offered)
             offered_[offer.item] = offer;
-        for (const SeenSource& source : word.sources)
-            bytes_[source.item] = source.bytes;
-        if (!word.sources.empty()) {
-            sources_ = node_word_sources(word.sources);
-            answer_all();
-        }
+        if (!word.sources.empty())
+            take_sources(word.sources);
         for (const WantedFiles& wanted : word.wanted)
             want(wanted);
         for (const StagedData& data : word.staged)
@@ -171,7 +165,10 @@ void StageIn::hear_node(int node, std::string_view text) {
             if (!offered_.contains(*word.item) || !stager_)
                 return early_.emplace_back(node, text), void();
             hand_over_of(*word.item);
-            stager_->send(as_line(AgentWord{.prepare = {*word.item}}));
+            if (offered_.at(*word.item).is_prepared)
+                want(offered_.at(*word.item));
+            else
+                stager_->send(as_line(AgentWord{.prepare = {*word.item}}));
         }
         return hand_over_of(*word.item).hear(node, text);
     }
@@ -192,10 +189,27 @@ void StageIn::hear_node(int node, std::string_view text) {
     }
 }
 
-void StageIn::answer_all() {
-    for (const int node : std::exchange(asking_, {}))
+// Of the head's: all of them at first, and then what has come from its server.
+void StageIn::take_sources(const std::vector<SeenSource>& sources) {
+    for (const SeenSource& source : sources) {
+        bytes_[source.item] = source.bytes;
+        sources_[source.item] = source;
+    }
+    for (const int node : told_)
         member_.relay(control::RelayChannel::staging, generation_, node,
-                      failure_ ? node_word_failed(*failure_) : sources_);
+                      node_word_sources(sources));
+    answer_all();
+}
+
+void StageIn::answer_all() {
+    std::vector<SeenSource> all;
+    for (const auto& [item, source] : sources_)
+        all.push_back(source);
+    for (const int node : std::exchange(asking_, {})) {
+        told_.insert(node);
+        member_.relay(control::RelayChannel::staging, generation_, node,
+                      failure_ ? node_word_failed(*failure_) : node_word_sources(all));
+    }
     for (const auto& [node, text] : std::exchange(early_, {}))
         hear_node(node, text);
 }

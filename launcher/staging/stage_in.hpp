@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,7 +59,9 @@ private:
     void begin();
     void hear(const std::string& line);
     void hear_node(int node, std::string_view text);
+    void take_sources(const std::vector<SeenSource>& sources);
     void answer_all();
+    void leave_head();
     HandOver& hand_over_of(int item);
     void want(const WantedFiles& wanted);
     void give_handed(int item);
@@ -76,13 +79,15 @@ private:
     State state_ = State::idle;
     int started_ = 0;
     bool has_folder_ = false;             ///< for what is handed on
+    bool is_node_ = false;                ///< it has it from the head
     std::optional<MoverProcess> stager_;  ///< while it works, or keeps what is handed on
     std::map<int, HandOver> handed_;      ///< by item
     std::map<int, std::int64_t> bytes_;   ///< the same, where it is known
     asio::steady_timer head_answer_;
     // On the head.
-    std::string sources_;                             ///< what other nodes are told
+    std::map<int, SeenSource> sources_;               ///< what other nodes are told, by item
     std::vector<int> asking_;                         ///< nodes that wait for that
+    std::set<int> told_;                              ///< and those that hear of what changes
     std::map<int, WantedFiles> offered_;              ///< what can be handed on, by item
     std::vector<std::pair<int, std::string>> early_;  ///< from nodes that came before that
     std::optional<StagingFailure> failure_;

@@ -44,6 +44,7 @@ Json json_of(const std::vector<SeenSource>& sources) {
     for (const SeenSource& source : sources)
         list.push_back({{"item", source.item},
                         {"key", source.key},
+                        {"address", source.address},
                         {"listing", source.listing},
                         {"folder", source.folder},
                         {"only", source.only},
@@ -56,6 +57,7 @@ std::vector<SeenSource> sources_in(const Json& list) {
     for (const Json& json : list)
         sources.push_back({.item = whole_number<int>(json.at("item")),
                            .key = text(json, "key"),
+                           .address = text(json, "address"),
                            .listing = text(json, "listing"),
                            .folder = text(json, "folder"),
                            .only = text(json, "only"),
@@ -69,7 +71,8 @@ Json json_of(const std::vector<WantedFiles>& wanted) {
         list.push_back({{"item", one.item},
                         {"copies", one.copies},
                         {"paths", one.paths},
-                        {"sizes", one.sizes}});
+                        {"sizes", one.sizes},
+                        {"prepared", one.is_prepared}});
     return list;
 }
 
@@ -79,7 +82,8 @@ std::vector<WantedFiles> wanted_in(const Json& list) {
         wanted.push_back({.item = whole_number<int>(json.at("item")),
                           .copies = text(json, "copies"),
                           .paths = json.at("paths").get<std::vector<std::string>>(),
-                          .sizes = {}});
+                          .sizes = {},
+                          .is_prepared = json.value("prepared", false)});
         for (const Json& size : json.at("sizes"))
             wanted.back().sizes.push_back(whole_number<std::int64_t>(size));
         if (wanted.back().sizes.size() != wanted.back().paths.size())
@@ -124,7 +128,10 @@ std::string node_word_failed(const StagingFailure& failure) {
 std::string as_line(const StagerOrder& order) {
     Json items = Json::array();
     for (const StagerItem& item : order.items)
-        items.push_back({{"name", item.name}, {"from", item.from}, {"verify", item.verify}});
+        items.push_back({{"name", item.name},
+                         {"from", item.from},
+                         {"verify", item.verify},
+                         {"unpack", item.unpack}});
     return line_of({{"role", static_cast<int>(order.role)},
                     {"scratch", order.scratch},
                     {"most_bytes", order.most_bytes},
@@ -144,7 +151,8 @@ StagerOrder parse_order(std::string_view line) {
                           .keep_s = number(json, "keep_s"),
                           .items = {}};
         for (const Json& item : json.at("items"))
-            order.items.push_back({text(item, "name"), text(item, "from"), text(item, "verify")});
+            order.items.push_back({text(item, "name"), text(item, "from"), text(item, "verify"),
+                                   text(item, "unpack")});
         return order;
     });
 }
@@ -153,14 +161,17 @@ std::string as_line(const AgentWord& word) {
     Json handed = Json::array();
     for (const HandedFiles& one : word.handed)
         handed.push_back({{"item", one.item}, {"copies", one.copies}});
-    return line_of(
-        {{"sources", json_of(word.sources)}, {"handed", handed}, {"prepare", word.prepare}});
+    return line_of({{"sources", json_of(word.sources)},
+                    {"handed", handed},
+                    {"prepare", word.prepare},
+                    {"deserted", word.deserted}});
 }
 
 AgentWord parse_agent_word(std::string_view line) {
     return parse(line, [](const Json& json) {
         AgentWord word;
         word.sources = sources_in(json.at("sources"));
+        word.deserted = json.at("deserted").get<bool>();
         for (const Json& item : json.at("prepare"))
             word.prepare.push_back(whole_number<int>(item));
         for (const Json& one : json.at("handed")) {

@@ -12,6 +12,7 @@ namespace autolaunch::launcher {
 
 struct StagerItem {
     std::string name, from, verify;
+    std::string unpack = {};  ///< "tar", "zip"; empty: it stays as it is
     bool operator==(const StagerItem&) const = default;
 };
 
@@ -40,8 +41,9 @@ StagerOrder parse_order(std::string_view line);
 struct SeenSource {
     int item = 0;
     std::string key;      ///< source_key()
+    std::string address;  ///< address_of() the listing: the key, but of what was unpacked
     std::string listing;  ///< a file, which is handed on with the others
-    std::string folder;   ///< that the files are below, there
+    std::string folder;   ///< that the files are below, there; empty: it still reads them
     std::string only;     ///< of a single file: its name there
     std::int64_t bytes = 0;
     bool operator==(const SeenSource&) const = default;
@@ -52,6 +54,7 @@ struct WantedFiles {
     std::string copies;              ///< a folder of this node for them
     std::vector<std::string> paths;  ///< of the head: with their sizes, what is handed on
     std::vector<std::int64_t> sizes;
+    bool is_prepared = false;  ///< of the head: nothing has to be made before it is handed on
     bool operator==(const WantedFiles&) const = default;
 };
 /// What has come of one; the agent's answer.
@@ -62,9 +65,10 @@ struct HandedFiles {
 };
 /// What the agent says after its order.
 struct AgentWord {
-    std::vector<SeenSource> sources = {};  ///< to a node: all of them
+    std::vector<SeenSource> sources = {};  ///< to a node: all of them, or what has changed of them
     std::vector<HandedFiles> handed = {};
     std::vector<int> prepare = {};  ///< to the head: an offered item is wanted by others
+    bool deserted = false;          ///< to a node: the head is gone, and nothing more comes of it
     bool operator==(const AgentWord&) const = default;
 };
 std::string as_line(const AgentWord& word);

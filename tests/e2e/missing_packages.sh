@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 off=()
-for option in CUDA NCCL MPI PMIX IBVERBS MUNGE TORCH CRYPTO CURL URING; do off+=("-DAUTOLAUNCH_WITH_$option=OFF"); done
+for option in CUDA NCCL MPI PMIX IBVERBS MUNGE TORCH CRYPTO CURL URING ARCHIVE; do off+=("-DAUTOLAUNCH_WITH_$option=OFF"); done
 
 # configure WORDS ARGUMENTS...: fails, with these words
 configure() {

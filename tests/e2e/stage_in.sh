@@ -60,6 +60,14 @@ wrong 's/as: w}/as: a-b}/' 'expected a name of letters, digits and _'
 wrong 's/as: w}/as: w, verify: "sha256:12"}/' 'storage.stage_in[1].verify: expected sha256: and 64'
 wrong 's/as: w}/as: w, verify: "..\/list"}/' 'storage.stage_in[1].verify: expected sha256: and 64'
 
+wrong 's/as: w}/as: w, unpack: true}/' 'storage.stage_in[1].unpack: is true, and the name of'
+wrong 's/as: w}/as: w, unpack: rar}/' 'storage.stage_in[1].unpack: expected true (by its name), tar'
+wrong 's|from: data|from: "http://example.org/a?sig=canary"|' 'storage.stage_in[0].from: http://example.org/a?…: http sends in the clear'
+wrong 's|from: data|from: "https://me:canary@example.org/a"|' 'storage.stage_in[0].from: https://example.org/a: has a user in it'
+wrong 's|from: data|from: "gs://bucket/a"|' 'what is staged is a path, or an address of s3, https or http'
+wrong 's|from: data|from: "https://example.org/a/"|' 'names no file of a server'
+"$AUTOLAUNCH" validate wrong.yaml 2>&1 | grep -q canary && fail "a secret of an address is printed"
+
 # What is wrong with the data: a sentence, the remedy, a code; and nothing is left of it.
 bad() { # CODE TEXT SED
     sed "$3" train.yaml >bad.yaml
@@ -88,6 +96,33 @@ rm listed/more.txt
 bad 65 "listed/one.txt has sha256:" "s/from: data, as: tokens}/from: listed, as: tokens, verify: SHA256SUMS}/"
 bad 73 "has no room for" 's/scratch: .*/&\n  limit: 1MB/; s/from: data/from: listed/; s/as: w}/as: w}/'
 bad 73 "storage.scratch: " 's/scratch: .*/scratch: \/proc/'
+
+# Archives: what is in them, or why they are refused; nothing of those is left.
+archives() {
+    mkdir archives
+    python3 "$AUTOLAUNCH_SOURCE_DIR/tests/integration/hostile_archives.py" archives || fail "no archives"
+    packed() { sed "s/from: data, as: tokens/from: archives\/$1, as: tokens, unpack: ${2:-true}/" train.yaml >packed.yaml; }
+    for name in good.tgz good.zip; do
+        packed $name
+        timeout 60 "$AUTOLAUNCH" run -c packed.yaml --log-dir packed -- /bin/sh -c 'cmp archives/noise $AUTOLAUNCH_DATA_TOKENS/sub/noise && $AUTOLAUNCH_DATA_TOKENS/run.sh' >packed.log 2>&1 ||
+            fail "with $name: $(cat packed.log)"
+        timeout 60 "$AUTOLAUNCH" run -c packed.yaml --log-dir packed -- true >packed.log 2>&1 || fail "with $name again"
+        contains "$name again" packed.log "on this node already"
+    done
+    bad_archive() { # CODE TEXT NAME [SED]
+        packed "$3" "${5:-true}"
+        sed "${4:-}" packed.yaml >bad.yaml
+        rm -rf bad
+        says "$1" "$2" timeout 60 "$AUTOLAUNCH" run -c bad.yaml --log-dir bad
+        expect "parts after '$2'" "" "$(ls -A "$scratch/autolaunch-$(id -u)/stage/parts")"
+    }
+    bad_archive 65 "archives/dots.tar: entry 1, \"a/../../out\", leads out of what is unpacked" dots.tar
+    bad_archive 65 "archives/cut.tar is no whole tar archive" cut.tar
+    bad_archive 65 "archives/good.tgz has sha256:" good.tgz "s/unpack: true/&, verify: \"sha256:$(printf %064d 0)\"/"
+    bad_archive 65 "is a folder" "" "" tar
+    bad_archive 73 "has no room for" bomb.tgz 's/scratch: .*/&\n  limit: 30MB/'
+}
+if "$AUTOLAUNCH" --version | grep -Eq "ARCHIVE +in"; then archives; else echo "archives are not tested: this build has no libarchive"; fi
 
 # Too slow, stopped, killed: no process of it stays, and the next job goes on with the files that were whole.
 mkdir -p slow

@@ -38,7 +38,7 @@ says 0 'placement' "$AUTOLAUNCH" plan --nnodes 1:4 true
 says 0 'Examples:' "$AUTOLAUNCH" --help
 says 0 'Usage: autolaunch validate' "$AUTOLAUNCH" validate --help
 says 0 'autolaunch 0.' "$AUTOLAUNCH" --version
-for option in CUDA NCCL MPI PMIX IBVERBS MUNGE URING TORCH; do says 0 "$option" "$AUTOLAUNCH" --version; done
+for option in CUDA NCCL MPI PMIX IBVERBS MUNGE URING ARCHIVE TORCH; do says 0 "$option" "$AUTOLAUNCH" --version; done
 says 0 '"format": 1' "$AUTOLAUNCH" --version --json
 says 0 '"MPI": ' "$AUTOLAUNCH" --version --json
 says 64 'events.jsonl' "$AUTOLAUNCH" --json -- true

@@ -169,6 +169,7 @@ public:
         unavailable,     ///< 503 SlowDown, as a busy server says
         silence,         ///< nothing, for good
         repeat_secrets,  ///< 403 with all that came in its message
+        ended_session,   ///< 400 ExpiredToken, as AWS says it
         other_region     ///< 301, as AWS says where a bucket is
     };
 
@@ -231,6 +232,11 @@ private:
             return answer(client.get(),
                           "301 Moved Permanently\r\nx-amz-bucket-region: eu-central-1",
                           "<Error><Code>PermanentRedirect</Code></Error>");
+        }
+        if (fate == Fate::ended_session) {
+            ::recv(client.get(), buffer, sizeof buffer, 0);
+            return answer(client.get(), "400 Bad Request",
+                          "<Error><Code>ExpiredToken</Code></Error>");
         }
         if (fate == Fate::unavailable || fate == Fate::repeat_secrets) {
             const ssize_t got = ::recv(client.get(), buffer, sizeof buffer, 0);

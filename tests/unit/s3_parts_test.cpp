@@ -168,10 +168,12 @@ TEST_CASE("listings are read, and what is none is refused") {
     const ListPage page = parse_list(
         head +
         "<IsTruncated>true</IsTruncated><Contents><Key>a%2Fb+c&amp;d</Key><Size>12</Size>"
+        "<ETag>&quot;9b2c&quot;</ETag><LastModified>2026-01-02T03:04:05.678Z</LastModified>"
         "</Contents><Contents><Size>0</Size><Key>e</Key></Contents><CommonPrefixes><Prefix>"
         "step-1%2F</Prefix></CommonPrefixes><NextContinuationToken>1&lt;</"
         "NextContinuationToken></ListBucketResult>");
-    CHECK(page.objects == std::vector<Object>{{"a/b c&d", 12}, {"e", 0}});
+    CHECK(page.objects ==
+          std::vector<Object>{{"a/b c&d", 12, "\"9b2c\"", "2026-01-02T03:04:05.678Z"}, {"e", 0}});
     CHECK(page.prefixes == std::vector<std::string>{"step-1/"});
     CHECK(page.next == "1<");
     CHECK(parse_list(head + "</ListBucketResult>").objects.empty());

@@ -1,6 +1,11 @@
 // What the parts of staging say to each other, lists of digests, and what gc removes.
+#include "base/url.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "quota/quota_inquiry.hpp"
 #include "quota/quota_use.hpp"
+#include "remote_data/http_date.hpp"
+#include "remote_data/object_tree.hpp"
+#include "remote_data/remote_source.hpp"
 #include "retention/left_run.hpp"
 #include "retention/staged_data.hpp"
 #include "staging/check_digests.hpp"
@@ -36,11 +41,13 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                             .bytes_per_second = 2,
                             .timeout = std::chrono::milliseconds(3),
                             .keep_s = 4,
-                            .items = {{"a", "/b\n", "c"}}};
+                            .items = {{"a", "/b\n", "c", "tar"}}};
     CHECK(parse_order(as_line(order)) == order);
-    const SeenSource seen{2, "key", "/l", "/f", "only", 5};
-    const AgentWord answer{
-        .sources = {seen}, .handed = {{1, {{"/there", "/here"}}}}, .prepare = {3}};
+    const SeenSource seen{2, "key", "address", "/l", "/f", "only", 5};
+    const AgentWord answer{.sources = {seen},
+                           .handed = {{1, {{"/there", "/here"}}}},
+                           .prepare = {3},
+                           .deserted = true};
     CHECK(parse_agent_word(as_line(answer)) == answer);
     const StagerWord word{.staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4)}},
                           .progress = {{"n", 1, 2}},
@@ -48,7 +55,7 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                           .notes = {"note"},
                           .sources = {seen},
                           .wanted = {{0, "/c", {"/p"}, {7}}},
-                          .offered = {{1, "/d", {}, {}}},
+                          .offered = {{1, "/d", {}, {}, true}},
                           .prepared = {4},
                           .done = true};
     CHECK(parse_word(as_line(word)) == word);
@@ -66,13 +73,87 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
 
 TEST_CASE("words between agents") {
     CHECK(parse_node_word(node_word_ask()).asks);
-    const SeenSource seen{2, "key", "/l", "/f", "", 5};
+    const SeenSource seen{2, "key", "address", "/l", "/f", "", 5};
     CHECK(parse_node_word(node_word_sources({seen})).sources == std::vector{seen});
     CHECK(parse_node_word(node_word_failed({69, "w", "h"})).failed ==
           std::vector{StagingFailure{69, "w", "h"}});
     CHECK(parse_node_word(R"({"port":1,"host":"h","item":3})").item == 3);
     CHECK_THROWS_AS(parse_node_word("port"), Error);
     CHECK_THROWS_AS(parse_node_word(R"({"item":"x"})"), Error);
+}
+
+TEST_CASE("an address is printed without what signs it") {
+    CHECK(shown_url("https://h.x/a/b.tar?X-Amz-Signature=abc&x=1") == "https://h.x/a/b.tar?…");
+    CHECK(shown_url("https://me:secret@h.x/a#frag") == "https://h.x/a?…");
+    CHECK(shown_url("HTTPS://h.x?sig=1") == "HTTPS://h.x?…");
+    CHECK(shown_url("https://h.x/a@b") == "https://h.x/a@b");
+    CHECK(shown_url("s3://b/what?") == "s3://b/what?");
+    CHECK(shown_url("/data/a?b") == "/data/a?b");
+    CHECK(lasting_query("https://h/a?id=5&X-Amz-Date=1&sig=2&Expires=3&se=4&rev=6#x") ==
+          "id=5&rev=6");
+    CHECK(lasting_query("https://h/a?access_token=5") == "");
+    CHECK(source_words("https://h/a?sig=1") == source_words("https://h/a?sig=2"));
+    CHECK(source_words("https://h/a?id=1") != source_words("https://h/a?id=2"));
+    CHECK(source_words("https://h/a?id=canary").find("canary") == std::string::npos);
+}
+
+TEST_CASE("names and redirects of addresses") {
+    CHECK(name_in_url("https://h/a/b%20c.tar.gz?x=/y") == "b c.tar.gz");
+    CHECK(name_in_url("https://h/a/b%2") == "b%2");
+    CHECK(name_in_url("https://h/a/..%2Fb") == "../b");
+    CHECK(name_in_url("s3://b/k/x%20y?") == "x%20y?");
+    for (const char* none : {"https://h", "https://h/", "https://h/a/", "https://h?x"})
+        CHECK(name_in_url(none) == "");
+    CHECK(resolved_url("https://h/a/b?q", "https://o/c") == "https://o/c");
+    CHECK(resolved_url("https://h/a/b?q", "/c?r") == "https://h/c?r");
+    CHECK(resolved_url("https://h/a/b?q=/x", "c") == "https://h/a/c");
+    CHECK(resolved_url("https://h?q", "c") == "https://h/c");
+    CHECK(resolved_url("https://h/a", "//o/c") == "https://o/c");
+    CHECK(scheme_of("S3://x") == "s3");
+    for (const char* none : {"/a://b", "://b", "a b://c", "a:/b"})
+        CHECK_FALSE(is_url(none));
+}
+
+TEST_CASE("times of servers") {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    CHECK(server_time_ns("Sun, 06 Nov 1994 08:49:37 GMT") == 784111777 * kSecond);
+    CHECK(server_time_ns("1994-11-06T08:49:37.120Z") == 784111777 * kSecond + 120'000'000);
+    CHECK(server_time_ns("1994-11-06T08:49:37Z") == 784111777 * kSecond);
+    for (const char* text :
+         {"", "GMT", "Sun, 06 Nox 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 CET",
+          "1994-13-06T08:49:37Z", "1994-11-06T08:49:37.Z", "1994-11-06T25:49:37Z",
+          "Sunday, 06-Nov-94 08:49:37 GMT", "Sun, 06 Nov 0997 08:49:37 GMT", "9999-11-06T08:49:37Z",
+          "1994-11-06T08:49:37.1234567890Z"}) {
+        CAPTURE(text);
+        CHECK_FALSE(server_time_ns(text));
+    }
+}
+
+TEST_CASE("objects of a listing are files with the folders between them, or are refused") {
+    const auto tree = tree_of_objects({{.key = "b/c/d", .bytes = 2, .etag = "\"x\""},
+                                       {.key = "a", .bytes = 1},
+                                       {.key = "", .bytes = 0},
+                                       {.key = "e/", .bytes = 0},
+                                       {.key = "b-c", .bytes = 3}},
+                                      "s3://s/");
+    std::string paths;
+    for (const TreeEntry& entry : tree.entries)
+        paths += static_cast<char>(entry.kind) + entry.path + ' ';
+    CHECK(paths == "fa db fb-c db/c fb/c/d de ");
+    CHECK(tree.entries[4].version == "\"x\"");
+    CHECK(tree.bytes() == 6);
+    const Tree again = parse_listing_text(listing_text("s3://s/", tree));
+    CHECK(again.entries[4].version == "\"x\"");
+    CHECK(source_key("s3://s/", again) == source_key("s3://s/", tree));
+    for (const std::string& key :
+         {std::string("../x"), std::string("a/../x"), std::string("/x"), std::string("a//x"),
+          std::string("a/./x"), std::string("a\0b", 3), std::string(256, 'n')}) {
+        CAPTURE(key);
+        CHECK_THROWS_AS(tree_of_objects({{.key = key, .bytes = 1}}, "s3://s/"), ExitError);
+    }
+    CHECK_THROWS_AS(tree_of_objects({{.key = "a", .bytes = 1}, {.key = "a/b", .bytes = 1}}, ""),
+                    ExitError);
+    CHECK_THROWS_AS(tree_of_objects({{.key = "a/", .bytes = 1}}, ""), ExitError);
 }
 
 TEST_CASE("a list of digests is what sha256sum writes") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #if AUTOLAUNCH_HAVE_CURL
@@ -20,18 +21,26 @@ namespace {
 
 constexpr std::size_t kMaxBodyBytes = 16 << 20;
 constexpr long kConnectMs = 10'000;
-constexpr long kStalledSeconds = 30;
 
 /// What arrives, and where it goes.
 struct Arrival {
     CURL* handle = nullptr;
     std::span<std::byte> into;
+    const HttpRequest* request = nullptr;
     HttpResponse response;
-    bool too_long = false;
+    bool too_long = false, enough = false;
+    std::exception_ptr failure;
 
     std::size_t body(const char* data, std::size_t bytes) {
         long status = 0;
         curl_library().curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+        response.status = static_cast<int>(status);
+        if (request->arrived != nullptr)
+            *request->arrived += static_cast<std::int64_t>(bytes);
+        if (request->take && status / 100 == 2) {
+            enough = !request->take(response, {reinterpret_cast<const std::byte*>(data), bytes});
+            return enough ? 0 : bytes;
+        }
         if (!into.empty() && status / 100 == 2) {
             too_long = bytes > into.size() - response.into_bytes;
             if (too_long)
@@ -59,11 +68,13 @@ struct Arrival {
     }
 };
 
+// No exception may pass through libcurl, which reports an error of writing.
 std::size_t on_body(char* data, std::size_t size, std::size_t count, void* arrival) {
     try {
         return static_cast<Arrival*>(arrival)->body(data, size * count);
     } catch (...) {
-        return 0;  // no exception may pass through libcurl; it reports an error of writing
+        static_cast<Arrival*>(arrival)->failure = std::current_exception();
+        return 0;
     }
 }
 
@@ -106,6 +117,7 @@ public:
         Arrival arrival;
         arrival.handle = handle_;
         arrival.into = request.into;
+        arrival.request = &request;
         CurlList headers;
         set_request(request, headers);
         set(CURLOPT_TIMEOUT_MS, curl_milliseconds(left));
@@ -121,6 +133,10 @@ public:
             set(CURLOPT_XFERINFODATA, stop_.get());
         }
         const CURLcode code = curl_library().curl_easy_perform(handle_);
+        if (arrival.failure)
+            std::rethrow_exception(arrival.failure);
+        if (arrival.enough)
+            return std::move(arrival.response);
         if (arrival.too_long)
             throw Error(ErrorCode::corrupt,
                         "the server's answer is longer than what was asked for");
@@ -166,7 +182,7 @@ private:
             set(CURLOPT_PROXY, "");
         set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
         set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-        set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
+        set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall.count()));
         set(CURLOPT_BUFFERSIZE, 512L * 1024);
         set(CURLOPT_UPLOAD_BUFFERSIZE, 1024L * 1024);
         if (!ca_file_.empty())

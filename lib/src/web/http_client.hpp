@@ -2,8 +2,10 @@
 #include "base/deadline.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -11,21 +13,26 @@
 
 namespace autolaunch::web {
 
+struct HttpResponse {
+    int status = 0;
+    std::map<std::string, std::string> headers;  ///< lower-case names
+    std::string body;                            ///< at most 16 MiB
+    std::size_t into_bytes = 0;                  ///< how much of `into` was filled
+};
+
 struct HttpRequest {
     std::string method = "GET";
     std::string url;  ///< encoded
     std::map<std::string, std::string> headers;
     std::span<const std::byte> body;
     std::span<std::byte>
-        into;             ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
-    bool direct = false;  ///< through no proxy, whatever the environment names
-};
-
-struct HttpResponse {
-    int status = 0;
-    std::map<std::string, std::string> headers;  ///< lower-case names
-    std::string body;                            ///< at most 16 MiB
-    std::size_t into_bytes = 0;                  ///< how much of `into` was filled
+        into;  ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
+    /// In its place: gets the body of an answer 2xx in parts, as they come, with its status and
+    /// headers. False: no more is wanted, and the answer counts as whole.
+    std::function<bool(const HttpResponse& head, std::span<const std::byte> part)> take = {};
+    std::atomic<std::int64_t>* arrived = nullptr;  ///< grows by each byte of a body, at once
+    std::chrono::seconds stall{30};  ///< with nothing that comes, before it counts as broken
+    bool direct = false;             ///< through no proxy, whatever the environment names
 };
 
 /// libcurl, loaded at the first client. Keeps its connection for the next request; follows no
@@ -42,8 +49,8 @@ public:
     ~HttpClient();
 
     /// Blocks until the answer is whole, at most until the deadline; a transfer that moves nothing
-    /// for 30 s ends sooner. Throws TimeoutError, Error{closed} when the connection fails, and
-    /// Error{corrupt} when the answer is longer than there is room for. A status is no error.
+    /// for its `stall` ends sooner. Throws TimeoutError, Error{closed} when the connection fails,
+    /// and Error{corrupt} when the answer is longer than there is room for. A status is no error.
     HttpResponse perform(const HttpRequest& request, const Deadline& deadline);
 
 private:

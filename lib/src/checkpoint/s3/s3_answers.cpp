@@ -103,7 +103,9 @@ ListPage parse_list(std::string_view xml) {
         const auto size = element(contents, "Size");
         if (!size || !parse_integer(*size, bytes) || bytes < 0)
             refuse_answer("lists an object without a size");
-        page.objects.push_back({key_in(contents, "Key"), static_cast<std::uint64_t>(bytes)});
+        page.objects.push_back({key_in(contents, "Key"), static_cast<std::uint64_t>(bytes),
+                                unescaped(element(contents, "ETag").value_or("")),
+                                unescaped(element(contents, "LastModified").value_or(""))});
     }
     for (const auto common : elements(xml, "CommonPrefixes"))
         page.prefixes.push_back(key_in(common, "Prefix"));

@@ -13,6 +13,8 @@ namespace autolaunch::s3 {
 struct Object {
     std::string key;
     std::uint64_t bytes = 0;
+    std::string etag = {};      ///< with its quotation marks; empty: the server does not say
+    std::string modified = {};  ///< as the server writes it: ISO 8601, or as HTTP does
 
     bool operator==(const Object&) const = default;
 };

@@ -8,6 +8,7 @@
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <exception>
 #include <mutex>
@@ -46,6 +47,27 @@ std::string region_advice(const HttpResponse& response, const std::string& mine,
             return otherwise;
     return "the bucket is in " + said->second + ": set AWS_REGION=" + said->second +
            ", and the endpoint to that region's if one is set";
+}
+
+std::string header_of(const HttpResponse& response, const char* name) {
+    const auto found = response.headers.find(name);
+    return found == response.headers.end() ? std::string() : found->second;
+}
+
+/// As it stands in headers: some servers list it without its marks.
+std::string quoted(const std::string& etag) {
+    return etag.empty() || etag.ends_with('"') ? etag : '"' + etag + '"';
+}
+
+/// Of an object, by the answer to a request for a part of it, or for its headers.
+std::uint64_t size_told(const HttpResponse& response) {
+    const std::string range = header_of(response, "content-range");
+    const std::string told = response.status == 206 ? range.substr(range.find('/') + 1)
+                                                    : header_of(response, "content-length");
+    long long bytes = -1;
+    if (!parse_integer(told, bytes) || bytes < 0)
+        throw Error(ErrorCode::corrupt, "the S3 server does not say how long an object is");
+    return static_cast<std::uint64_t>(bytes);
 }
 
 void replace_all(std::string& text, std::string_view what) {
@@ -87,8 +109,8 @@ void S3Client::fail(const Operation& operation, const HttpResponse& response) co
         what += ' ' + problem.code;
     if (!problem.message.empty())
         what += ": " + problem.message;
-    throw Error(ErrorCode::system, redacted(what),
-                region_advice(response, location_.region, advice(response.status, problem.code)));
+    throw Refusal(response.status, problem.code, redacted(what),
+                  region_advice(response, location_.region, advice(response.status, problem.code)));
 }
 
 HttpRequest S3Client::signed_request(const Operation& operation,
@@ -113,6 +135,12 @@ HttpRequest S3Client::signed_request(const Operation& operation,
     request.headers = std::move(to_sign.headers);
     request.body = operation.body;
     request.into = operation.into;
+    request.arrived = operation.arrived;
+    // So that there is time for another attempt.
+    if (operation.patience.count() > 0)
+        request.stall =
+            std::clamp(std::chrono::duration_cast<std::chrono::seconds>(operation.patience / 2),
+                       std::chrono::seconds(1), request.stall);
     return request;
 }
 
@@ -133,8 +161,17 @@ HttpResponse S3Client::attempt(const Operation& operation, const std::string& pa
 HttpResponse S3Client::request(const Operation& operation, const Deadline& deadline,
                                std::initializer_list<int> accepted) {
     const std::string payload_sha256 = sha256_hex(operation.body);
+    const auto arrived = [&] {
+        return operation.arrived != nullptr ? operation.arrived->load() : 0;
+    };
+    Deadline patience = deadline;
     for (int number = 1;; ++number) {
+        const std::int64_t before = arrived();
+        if (operation.patience.count() > 0 && number == 1)
+            patience = Deadline::after(operation.patience);
         HttpResponse response = attempt(operation, payload_sha256, deadline);
+        if (operation.patience.count() > 0 && arrived() != before)
+            patience = Deadline::after(operation.patience);
         const std::string code = response.status == 0 ? "" : parse_problem(response.body).code;
         // CompleteMultipartUpload may fail after it has said 200.
         if (response.status / 100 == 2 && code.empty())
@@ -144,7 +181,7 @@ HttpResponse S3Client::request(const Operation& operation, const Deadline& deadl
         if (!is_worth_retrying(response.status, code))
             fail(operation, response);
         const auto time = retry_delay(number + 1, random_share());
-        if (deadline.remaining() <= time) {
+        if (std::min(deadline.remaining(), patience.remaining()) <= time) {
             const std::string tried = " (" + std::to_string(number) + " attempts)";
             if (response.status == 0)
                 throw TimeoutError(redacted(where(operation) + ": " + response.body + tried),
@@ -233,15 +270,44 @@ std::optional<std::uint64_t> S3Client::find(const std::string& key, const Deadli
     return static_cast<std::uint64_t>(bytes);
 }
 
+std::optional<Object> S3Client::look(const std::string& key, const Deadline& deadline) {
+    std::array<std::byte, 1> byte{};
+    Operation operation{.method = "GET", .key = key};
+    operation.headers["range"] = "bytes=0-0";
+    operation.into = byte;
+    HttpResponse response = request(operation, deadline, {404, 416});
+    if (response.status == 416)  // it is empty
+        response = request({.method = "HEAD", .key = key}, deadline, {404});
+    if (response.status == 404 && parse_problem(response.body).code == "NoSuchBucket")
+        fail(operation, response);
+    if (response.status == 404)
+        return std::nullopt;
+    Object object{.key = key, .bytes = size_told(response)};
+    object.etag = header_of(response, "etag");
+    object.modified = header_of(response, "last-modified");
+    return object;
+}
+
 std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes,
-                          const Deadline& deadline) {
+                          const Deadline& deadline, const ReadTerms& terms) {
     if (bytes.empty())
         return 0;
     Operation operation{.method = "GET", .key = key};
     operation.headers["range"] =
         "bytes=" + std::to_string(offset) + '-' + std::to_string(offset + bytes.size() - 1);
+    if (!terms.etag.empty())
+        operation.headers["if-match"] = quoted(terms.etag);
     operation.into = bytes;
-    const HttpResponse response = request(operation, deadline, {416});
+    operation.arrived = terms.arrived;
+    operation.patience = terms.patience;
+    const HttpResponse response = request(operation, deadline, {412, 416});
+    // A server that does not know the header sends what there is.
+    const std::string etag = header_of(response, "etag");
+    const bool is_other = !terms.etag.empty() && !etag.empty() && response.status / 100 == 2 &&
+                          quoted(etag) != quoted(terms.etag);
+    if (response.status == 412 || is_other)
+        throw Error(ErrorCode::mismatch, describe() + key + " is another version now",
+                    "nobody may write there meanwhile");
     if (response.status == 416)
         return 0;  // begins at its end or beyond
     // A server that ignores the range sends all of it: right only for one that starts at 0, and
@@ -251,9 +317,12 @@ std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::spa
     return response.into_bytes;
 }
 
-Listing S3Client::list(const std::string& prefix, bool deep, const Deadline& deadline) {
+Listing S3Client::list(const std::string& prefix, bool deep, const Deadline& deadline,
+                       const ReadTerms& terms) {
     Listing listing;
     Operation operation;
+    operation.arrived = terms.arrived;
+    operation.patience = terms.patience;
     operation.query = {
         {"list-type", "2"}, {"encoding-type", "url"}, {"prefix", location_.prefix + prefix}};
     if (!deep)
@@ -267,7 +336,8 @@ Listing S3Client::list(const std::string& prefix, bool deep, const Deadline& dea
     for (;;) {
         ListPage page = parse_list(request(operation, deadline).body);
         for (auto& object : page.objects)
-            listing.objects.push_back({ours(object.key), object.bytes});
+            listing.objects.push_back({ours(object.key), object.bytes, std::move(object.etag),
+                                       std::move(object.modified)});
         for (auto& common : page.prefixes)
             listing.prefixes.push_back(ours(common));
         if (page.next.empty())

@@ -4,6 +4,8 @@
 #include "checkpoint/s3/s3_settings.hpp"
 #include "web/http_client.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -33,10 +35,33 @@ struct Listing {
     std::vector<std::string> prefixes;  ///< each ends with '/'
 };
 
+/// The server has answered, and refuses.
+class Refusal : public Error {
+public:
+    Refusal(int status, std::string problem, const std::string& what, std::string hint)
+        : Error(ErrorCode::system, what, std::move(hint)),
+          status_(status),
+          problem_(std::move(problem)) {}
+    int status() const { return status_; }
+    /// The server's own word, as "ExpiredToken"; empty where it gives none.
+    const std::string& problem() const { return problem_; }
+
+private:
+    int status_;
+    std::string problem_;
+};
+
+/// How an object of a certain version is read, which may take long.
+struct ReadTerms {
+    std::string etag = {};                         ///< another one is Error{mismatch}; empty: any
+    std::atomic<std::int64_t>* arrived = nullptr;  ///< grows by each byte, at once
+    std::chrono::milliseconds patience{0};  ///< with nothing of it, before one gives up; 0: any
+};
+
 /// One bucket, below one prefix: keys are without it. Every answer that may go better later is
 /// asked for again, with growing pauses, until the deadline. Errors are Error with the request and
 /// the server's own code, and never quote a key id, a secret or a token: unsupported without
-/// libcurl or libcrypto, timeout, closed when it cannot be reached, system when it refuses.
+/// libcurl or libcrypto, timeout, closed when it cannot be reached, Refusal when it refuses.
 ///
 /// Owner: whoever stores. Threads: one (upload() starts others and ends them). Blocks: every
 /// function, at most until its deadline.
@@ -67,11 +92,22 @@ public:
 
     /// Its size; nothing when there is none.
     std::optional<std::uint64_t> find(const std::string& key, const Deadline& deadline);
+    /// Its size, version and time; nothing when there is none. Asks for a byte of it, for an answer
+    /// to HEAD says not why.
+    std::optional<Object> look(const std::string& key, const Deadline& deadline);
     /// Fills the span from an offset of the object; how much there was before its end.
     std::size_t get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes,
-                    const Deadline& deadline);
+                    const Deadline& deadline) {
+        return get(key, offset, bytes, deadline, {});
+    }
+    std::size_t get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes,
+                    const Deadline& deadline, const ReadTerms& terms);
     /// Below `prefix`, to the next '/' or, with `deep`, all.
-    Listing list(const std::string& prefix, bool deep, const Deadline& deadline);
+    Listing list(const std::string& prefix, bool deep, const Deadline& deadline) {
+        return list(prefix, deep, deadline, {});
+    }
+    Listing list(const std::string& prefix, bool deep, const Deadline& deadline,
+                 const ReadTerms& terms);
     /// Nothing happens when it is absent.
     void remove(const std::string& key, const Deadline& deadline);
     /// Takes back what uploads that died left below a prefix. How many there were.
@@ -88,6 +124,8 @@ private:
         std::map<std::string, std::string> headers = {};
         std::span<const std::byte> body = {};
         std::span<std::byte> into = {};
+        std::atomic<std::int64_t>* arrived = nullptr;
+        std::chrono::milliseconds patience{0};
     };
     class MultipartUpload;
 

@@ -1,0 +1,64 @@
+#pragma once
+#include "base/environment.hpp"
+#include "stage_cache/tree.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// One connection to a source's server. Each call asks again, with growing pauses, as long as bytes
+/// come from time to time. Throws ExitError: 66 where a file is not there or is another version
+/// now, 77 where the server refuses who asks, 69 where it does not answer.
+///
+/// Owner: one. Threads: one. Blocks: every call, while bytes come and for RemoteTerms::patience.
+class RemoteReader {
+public:
+    virtual ~RemoteReader() = default;
+    /// Exactly these bytes of a file of that version.
+    virtual void read(const TreeEntry& file, std::int64_t at, std::span<std::byte> into) = 0;
+    /// All of it in parts, in order, for servers that give no ranges; from 0 again where a
+    /// connection broke.
+    using Take = std::function<void(std::int64_t at, std::span<const std::byte> part)>;
+    virtual void read_all(const TreeEntry& file, const Take& take) = 0;
+};
+
+/// What lies on a server, under one address.
+///
+/// Owner: one. Threads: look() one, connect() any.
+class RemoteSource {
+public:
+    virtual ~RemoteSource() = default;
+    /// What is there now: sizes, times and versions, without digests. Throws ExitError as
+    /// RemoteReader, and 65 for names that can be no files'. Blocks: as a RemoteReader does.
+    virtual Tree look() = 0;
+    virtual std::unique_ptr<RemoteReader> connect() const = 0;
+    /// After look(): whether a part of a file can be asked for.
+    virtual bool gives_ranges() const { return true; }
+};
+
+struct RemoteTerms {
+    std::atomic<std::int64_t>* signs = nullptr;  ///< grows while bytes come
+    std::chrono::milliseconds patience{60'000};  ///< with a server that sends nothing
+};
+
+/// Whether data of that name lies on a server: s3://, http:// or https://. Pure.
+bool is_remote(const std::string& from);
+/// How it is printed: without what signs it. Pure.
+std::string shown_source(const std::string& from);
+/// What tells one source from another, without what signs it. Pure.
+std::string source_words(const std::string& from);
+
+/// `verify` as in the spec. Credentials are those of the environment (docs/s3.md). Throws
+/// ExitError: 65 for an address that makes no sense, 77 where there are no credentials, 69 where
+/// libcurl is missing.
+std::unique_ptr<RemoteSource> open_remote(const std::string& from, const std::string& verify,
+                                          const Environment& environment, const RemoteTerms& terms);
+
+}  // namespace autolaunch::launcher

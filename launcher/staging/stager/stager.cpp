@@ -1,0 +1,225 @@
+#include "staging/stager/stager.hpp"
+
+#include "base/file_io.hpp"
+#include "base/hash.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "stage_cache/tree_walk.hpp"
+
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+/// Its name ends with its digest, which was compared.
+std::optional<FileHere> copy_here(const std::map<std::string, std::string>& copies,
+                                  const std::string& path) {
+    const auto found = copies.find(path);
+    if (found == copies.end())
+        return std::nullopt;
+    const auto digest =
+        parse_hex128(std::string_view(found->second).substr(found->second.rfind('-') + 1));
+    return digest ? std::optional(FileHere{found->second, *digest}) : std::nullopt;
+}
+
+}  // namespace
+
+std::string path_there(const SeenSource& seen, const TreeEntry& entry) {
+    return seen.folder + '/' + (seen.only.empty() ? entry.path : seen.only);
+}
+
+Stager::Stager(AgentLine& agent, StagerOrder order, const Environment& environment)
+    : agent_(agent),
+      order_(std::move(order)),
+      watch_(order_.timeout),
+      cache_(order_.scratch, order_.most_bytes) {
+    if (order_.role != StagerRole::alone)
+        copies_.emplace(cache_.make_folder_for_copies());
+    for (const StagerItem& item : order_.items)
+        sources_.push_back(std::make_unique<ItemSource>(item, environment, &watch_.signs));
+}
+
+void Stager::watch(int item, const CopyProgress* progress, std::int64_t of) {
+    watch_.begin(item_of(item).name, source_of(item).is_remote(), progress, of);
+}
+
+void Stager::run() {
+    if (order_.role == StagerRole::head)
+        look_for_others();
+    for (std::size_t item = 0; item < order_.items.size(); ++item)
+        stage(static_cast<int>(item));
+    watch_.finish();
+    say({.done = true});
+    for (;;)  // until it ends us: what is handed on stays till then
+        hear_agent();
+}
+
+void Stager::stage(int item) {
+    const auto began = Deadline::Clock::now();
+    CopyProgress progress;
+    watch(item, &progress, 0);
+    StagedTree staged;
+    if (const auto held = held_.extract(item)) {
+        staged.held = std::move(held.mapped());
+        staged.was_here = true;
+    } else if (order_.role == StagerRole::alone) {
+        staged = read_alone(item, progress);
+    } else if (order_.role == StagerRole::head && is_made_here(item)) {
+        staged = copy(item, trees_[item], seen_.at(item).key, {}, progress);
+        offer_own(item, staged.held);
+    } else {
+        staged = have_handed(item, progress);
+    }
+    watch(item, nullptr, 0);
+    tell_staged(item, staged, progress, elapsed_since(began));
+    kept_[item] = std::move(staged);
+}
+
+// What the head's mover has copied came from the source, too.
+void Stager::tell_staged(int item, const StagedTree& staged, const CopyProgress& progress,
+                         std::chrono::milliseconds took) const {
+    const bool by_mover = order_.role == StagerRole::head && !is_made_here(item);
+    say({.staged = {{.name = item_of(item).name,
+                     .entry = staged.held.name,
+                     .path = staged.held.path,
+                     .bytes = staged.held.bytes,
+                     .files = staged.held.files,
+                     .read_bytes = by_mover ? progress.bytes - progress.found_bytes
+                                            : progress.read_bytes.load(),
+                     .was_here = staged.was_here,
+                     .took = took}},
+         .notes = staged.notes});
+}
+
+StagedTree Stager::read_alone(int item, CopyProgress& progress) {
+    SourceTree source = source_of(item).look();
+    const std::string key = source_key(source_of(item).words(), source.tree);
+    return copy(item, source, key, {}, progress);
+}
+
+StagedTree Stager::have_handed(int item, CopyProgress& progress) {
+    watch_.is_elsewhere = true;
+    const bool is_handed = order_.role == StagerRole::head || await_source(item);
+    watch_.is_elsewhere = false;
+    if (!is_handed)
+        return read_alone(item, progress);
+    const SeenSource seen = seen_.at(item);
+    std::string note;
+    if (auto held = cache_.find(seen.key, note)) {
+        cache_.remember(seen.key, *held, wish_of(item));
+        return {.held = std::move(*held), .was_here = true, .notes = {}};
+    }
+    cache_.make_room(seen.bytes);
+    StagerWord word;
+    if (!note.empty())
+        word.notes.push_back(std::move(note));
+    word.wanted.push_back(
+        order_.role == StagerRole::head
+            ? offer_of(seen, trees_[item].tree)
+            : WantedFiles{.item = item, .copies = place_for(item), .paths = {}, .sizes = {}});
+    watch_.is_elsewhere = true;
+    say(word);
+    std::map<std::string, std::string> copies = await_handed(item);
+    watch_.is_elsewhere = false;
+    Came came = tree_that_came(item, seen, std::move(copies));
+    SourceTree source = std::move(came.source);
+    return copy(item, source, seen.key, came, progress);
+}
+
+/// Until the head says what there is of it, and that it can be had, or this node has it already.
+/// False: there is no head any more.
+bool Stager::await_source(int item) {
+    std::string note;
+    for (;;) {
+        if (is_deserted_)
+            return false;
+        const auto seen = seen_.find(item);
+        if (seen != seen_.end() &&
+            (!seen->second.folder.empty() || cache_.find(seen->second.key, note)))
+            return true;
+        hear_agent();
+    }
+}
+
+void Stager::hear_agent() {
+    const AgentWord word = parse_agent_word(agent_.hear());
+    prepare(word);
+    is_deserted_ = is_deserted_ || word.deserted;
+    for (const SeenSource& seen : word.sources)
+        seen_[seen.item] = seen;
+    for (const HandedFiles& handed : word.handed)
+        handed_[handed.item] = handed;
+}
+
+std::map<std::string, std::string> Stager::await_handed(int item) {
+    while (!handed_.contains(item))
+        hear_agent();
+    const HandedFiles handed = std::move(handed_.extract(item).mapped());
+    return {handed.copies.begin(), handed.copies.end()};
+}
+
+/// On another node than the head its listing says it; where something has not come, the source
+/// is looked at here, and an archive is read and unpacked here.
+Stager::Came Stager::tree_that_came(int item, const SeenSource& seen,
+                                    std::map<std::string, std::string> copies) {
+    if (order_.role == StagerRole::head)
+        return {.source = std::move(trees_[item]), .copies = std::move(copies)};
+    Came came{.source = {}, .copies = std::move(copies)};
+    came.source.shown = source_of(item).shown();
+    came.is_whole = came.copies.contains(seen.listing);
+    if (came.is_whole) {
+        const std::string listing = read_file(came.copies.at(seen.listing));
+        if (address_of(listing) != seen.address)
+            throw Error(ErrorCode::corrupt, "the listing of " + came.source.shown + " is damaged");
+        came.source.tree = parse_listing_text(listing);
+        for (const TreeEntry& entry : came.source.tree.entries)
+            came.is_whole =
+                came.is_whole && (entry.kind != TreeEntry::Kind::file || entry.bytes == 0 ||
+                                  came.copies.contains(path_there(seen, entry)));
+    }
+    if (came.is_whole)
+        return came;
+    came.source = source_of(item).look();
+    if (source_key(source_of(item).words(), came.source.tree) != seen.key)
+        throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
+                        came.source.shown + " is another one here than on the first node",
+                        "all nodes have to see the same, and nobody may write there meanwhile");
+    if (source_of(item).is_unpacked())
+        came.copies.clear();
+    return came;
+}
+
+StagedTree Stager::copy(int item, SourceTree& source, const std::string& key, const Came& came,
+                        CopyProgress& progress) {
+    ItemSource& from = source_of(item);
+    watch(item, &progress, source.tree.bytes());
+    StagingRequest request;
+    request.key = key;
+    request.wish = wish_of(item);
+    request.copy.bytes_per_second = order_.bytes_per_second;
+    request.wait = [this] { ++watch_.signs; };
+    if (!came.is_whole)
+        from.read_for(request, cache_);
+    from.verify_for(request);
+    request.check_source = [&] {
+        const bool was_read = order_.role != StagerRole::node || progress.read_bytes > 0;
+        if (was_read && source_key(from.words(), from.look().tree) != key)
+            throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
+                            from.shown() + " was changed while it was staged",
+                            "start the job once nobody writes there any more");
+        watch_.is_elsewhere = true;
+    };
+    if (!came.copies.empty()) {
+        const SeenSource& seen = seen_.at(item);
+        for (const TreeEntry& entry : source.tree.entries)
+            request.bytes_here += came.copies.contains(path_there(seen, entry)) ? entry.bytes : 0;
+        request.copy.find_here = [&came, &seen](const TreeEntry& entry) {
+            return copy_here(came.copies, path_there(seen, entry));
+        };
+    }
+    StagedTree staged = stage_tree(cache_, source, request, progress);
+    watch_.is_elsewhere = false;
+    return staged;
+}
+
+}  // namespace autolaunch::launcher

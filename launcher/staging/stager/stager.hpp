@@ -1,0 +1,89 @@
+#pragma once
+#include "base/environment.hpp"
+#include "base/locked_folder.hpp"
+#include "hand_over/node_cache.hpp"
+#include "stage_cache/stage_tree.hpp"
+#include "staging/item_source.hpp"
+#include "staging/stager/agent_line.hpp"
+#include "staging/stager/watch.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// Brings all that a job wants to this node's disk, one after the other, as its role says. What the
+/// head reads of a file system, its mover reads, and gives it to all at once; what comes from a
+/// server, or is unpacked, it has first itself, and hands on then from its own disk.
+///
+/// Owner: main(). Threads: one. Blocks: until the agent ends this process.
+class Stager {
+public:
+    Stager(AgentLine& agent, StagerOrder order, const Environment& environment);
+    void run();
+
+private:
+    const StagerItem& item_of(int item) const { return source_of(item).item(); }
+    ItemSource& source_of(int item) const { return *sources_.at(static_cast<std::size_t>(item)); }
+    StageCache::Wish wish_of(int item) const {
+        return {.from = source_of(item).shown(), .keep_s = order_.keep_s};
+    }
+    /// On the head: before others can have it, it has to be here.
+    bool is_made_here(int item) const {
+        return source_of(item).is_remote() || source_of(item).is_unpacked();
+    }
+    void watch(int item, const CopyProgress* progress, std::int64_t of);
+
+    void stage(int item);
+    void tell_staged(int item, const StagedTree& staged, const CopyProgress& progress,
+                     std::chrono::milliseconds took) const;
+    StagedTree read_alone(int item, CopyProgress& progress);
+    StagedTree have_handed(int item, CopyProgress& progress);
+    bool await_source(int item);
+    void hear_agent();
+    std::map<std::string, std::string> await_handed(int item);
+    /// What has come of an item from others.
+    struct Came {
+        SourceTree source = {};
+        std::map<std::string, std::string> copies = {};  ///< path there, path here
+        bool is_whole = false;                           ///< nothing is to be read of its source
+    };
+    Came tree_that_came(int item, const SeenSource& seen,
+                        std::map<std::string, std::string> copies);
+    StagedTree copy(int item, SourceTree& source, const std::string& key, const Came& came,
+                    CopyProgress& progress);
+
+    // Of the head, for the other nodes (stager_head.cpp).
+    void look_for_others();
+    SeenSource see(int item);
+    void list_for_others(SeenSource& seen) const;
+    void take_unpacked(int item, const HeldTree& held);
+    void see_own_copy(SeenSource& seen);
+    void set_own_place(SeenSource& seen, const HeldTree& held) const;
+    WantedFiles offer_of(const SeenSource& seen, const Tree& tree) const;
+    void offer_own(int item, const HeldTree& held);
+    void prepare(const AgentWord& word);
+    void link_for_others(const SeenSource& seen, const HeldTree& held) const;
+    std::string place_for(int item) const;
+
+    AgentLine& agent_;
+    const StagerOrder order_;
+    Watch watch_;
+    StageCache cache_;
+    std::optional<LockedFolder> copies_;
+    std::vector<std::unique_ptr<ItemSource>> sources_;
+    std::map<int, SourceTree> trees_;  ///< on the head
+    std::map<int, SeenSource> seen_;
+    std::map<int, HandedFiles> handed_;  ///< that nobody has asked for yet
+    bool is_deserted_ = false;           ///< a node, whose head is gone
+    std::map<int, HeldTree> held_;
+    std::map<int, StagedTree> kept_;  ///< until the agent holds them, too
+};
+
+/// Where a file is there.
+std::string path_there(const SeenSource& seen, const TreeEntry& entry);
+
+}  // namespace autolaunch::launcher

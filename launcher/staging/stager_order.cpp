@@ -1,0 +1,53 @@
+#include "staging/stager_order.hpp"
+
+#include "base/environment.hpp"
+#include "remote_data/remote_source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+/// Of AWS's tools, of certificates and of proxies.
+bool is_for_servers(std::string_view name) {
+    static constexpr std::array<std::string_view, 10> kNames = {
+        "HOME",      "SSL_CERT_FILE", "http_proxy", "https_proxy", "HTTPS_PROXY",
+        "all_proxy", "ALL_PROXY",     "no_proxy",   "NO_PROXY",    "HTTP_PROXY"};
+    return name.starts_with("AWS_") || name.starts_with("AUTOLAUNCH_S3_") ||
+           std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+}  // namespace
+
+StagerOrder stager_order(const LaunchPlan& plan) {
+    const StorageSpec& storage = plan.spec.storage;
+    StagerOrder order{
+        .scratch = plan.staging.scratch,
+        .most_bytes = storage.limit_bytes.value_or(0),
+        .bytes_per_second = storage.throttle_bytes.value_or(0),
+        .timeout = storage.timeout,
+        .keep_s = storage.keep ? std::chrono::ceil<std::chrono::seconds>(*storage.keep).count() : 0,
+        .items = {}};
+    for (const StagedItem& item : plan.staging.items)
+        order.items.push_back({item.name, item.from, item.verify, item.unpack});
+    return order;
+}
+
+MoverProcess::Program stager_program(const LaunchPlan& plan) {
+    MoverProcess::Program program;
+    program.name = "autolaunch-stager";
+    const auto& items = plan.staging.items;
+    if (std::any_of(items.begin(), items.end(),
+                    [](const StagedItem& item) { return is_remote(item.from); }))
+        for (const auto& [name, value] : environment_of_process())
+            if (is_for_servers(name))
+                program.environment.push_back(name + '=' + value);
+    return program;
+}
+
+}  // namespace autolaunch::launcher

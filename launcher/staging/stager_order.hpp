@@ -1,0 +1,15 @@
+#pragma once
+#include "hand_over/mover_process.hpp"
+#include "plan/launch_plan.hpp"
+#include "staging/stager_words.hpp"
+
+namespace autolaunch::launcher {
+
+/// What a plan's stager is to do; its role is the job's. Pure.
+StagerOrder stager_order(const LaunchPlan& plan);
+
+/// The program, with what it needs of this process's environment: where something lies on a server,
+/// the variables that say who asks, and how it is reached (docs/s3.md).
+MoverProcess::Program stager_program(const LaunchPlan& plan);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,426 @@
+// What lies on servers, brought to this disk: by a web server that misbehaves in each way that was
+// thought of, by Debian's radosgw, and by a fake source in memory, which is killed at every system
+// call.
+#include "exit_codes/exit_error.hpp"
+#include "kill_at_call.hpp"
+#include "processes.hpp"
+#include "remote_data/piece_journal.hpp"
+#include "remote_data/remote_copy.hpp"
+#include "remote_data/remote_sources.hpp"
+#include "stage_cache/stage_tree.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using autolaunch::testing::run_until;
+using autolaunch::testing::slurp;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kMuch = 1LL << 40;
+constexpr std::size_t kLarge = (11U << 20) + 77;
+
+std::string noise(std::size_t bytes) {
+    std::mt19937_64 random(bytes);
+    std::string text(bytes + 8, '\0');
+    for (std::size_t i = 0; i < bytes; i += 8) {
+        const auto word = random();
+        std::memcpy(&text[i], &word, 8);
+    }
+    text.resize(bytes);
+    return text;
+}
+
+/// Folders in memory, and a web server of one of them that ends with this.
+class WebPlace {
+public:
+    WebPlace() {
+        std::string name = "/dev/shm/autolaunch-remote-XXXXXX";
+        path_ = ::mkdtemp(name.data());
+        fs::create_directories(path_ / "files");
+        std::ofstream(path_ / "files" / "large.bin", std::ios::binary) << noise(kLarge);
+        std::ofstream(path_ / "files" / "small.txt") << "small";
+        std::ofstream(path_ / "files" / "empty");
+        const std::string command = "exec /usr/bin/python3 " AUTOLAUNCH_SOURCE_DIR
+                                    "/tests/integration/http_files.py " +
+                                    (path_ / "files").string() + ' ' + (path_ / "port").string() +
+                                    ' ' + (path_ / "log").string();
+        server_ = ::popen(command.c_str(), "w");
+        for (int i = 0; i < 2000 && !fs::exists(path_ / "port"); ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        REQUIRE(fs::exists(path_ / "port"));
+    }
+    WebPlace(const WebPlace&) = delete;
+    WebPlace& operator=(const WebPlace&) = delete;
+    ~WebPlace() {
+        ::pclose(server_);
+        const std::string command =
+            "chmod -R u+w " + path_.string() + " && rm -rf " + path_.string();
+        CHECK(std::system(command.c_str()) == 0);
+    }
+
+    std::string url(const std::string& path) const {
+        return "http://127.0.0.1:" + slurp(path_ / "port") + '/' + path;
+    }
+    fs::path scratch() const { return path_ / "scratch"; }
+    fs::path files() const { return path_ / "files"; }
+    /// Bytes that were sent since the last call.
+    std::int64_t sent() {
+        std::ifstream log(path_ / "log");
+        std::string method, path;
+        std::int64_t status = 0, bytes = 0, sum = 0;
+        while (log >> method >> path >> status >> bytes)
+            sum += bytes;
+        return sum - std::exchange(sent_, sum);
+    }
+
+private:
+    fs::path path_;
+    FILE* server_ = nullptr;
+    std::int64_t sent_ = 0;
+};
+
+StagedTree stage_from(StageCache& cache, RemoteSource& remote, const std::string& words,
+                      CopyProgress& progress, StagingRequest request = {}) {
+    SourceTree source;
+    source.tree = remote.look();
+    request.key = source_key(words, source.tree);
+    request.fill = [&](StagePart& part, SourceTree& from, const CopyOptions& options,
+                       CopyProgress& its) { fetch_tree(remote, from.tree, part, options, its); };
+    return stage_tree(cache, source, request, progress);
+}
+
+StagedTree stage_url(StageCache& cache, const std::string& url, CopyProgress& progress,
+                     const std::string& verify = {},
+                     std::chrono::milliseconds patience = std::chrono::seconds(5)) {
+    const auto remote = open_remote(url, verify, {}, {.signs = nullptr, .patience = patience});
+    return stage_from(cache, *remote, source_words(url), progress);
+}
+
+std::string refused(int code, const std::function<void()>& act) {
+    try {
+        act();
+        FAIL("it went well");
+    } catch (const ExitError& error) {
+        CAPTURE(error.what());
+        CHECK(error.exit_code() == code);
+        CHECK(!error.hint().empty());
+        return std::string(error.what()) + "; " + error.hint();
+    }
+    return {};
+}
+
+std::string content_of(const fs::path& path) {
+    std::string text(fs::file_size(path), '\0');
+    std::ifstream(path, std::ios::binary)
+        .read(text.data(), static_cast<std::streamsize>(text.size()));
+    return text;
+}
+bool are_equal(const fs::path& a, const fs::path& b) { return content_of(a) == content_of(b); }
+
+std::time_t changed_at(const fs::path& path) {
+    struct stat facts {};
+    REQUIRE(::stat(path.c_str(), &facts) == 0);
+    return facts.st_mtime;
+}
+
+/// Chunks that have come of what is being fetched.
+std::uintmax_t pieces_in(const fs::path& scratch) {
+    std::error_code none;
+    for (const auto& part :
+         fs::directory_iterator(stage_folder(scratch) / "stage" / "parts", none)) {
+        const auto bytes = fs::file_size(part.path() / PieceJournal::kName, none);
+        if (!none)
+            return bytes / 32;
+    }
+    return 0;
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+/// A fake: bytes that are made here, and no server.
+class FakeSource final : public RemoteSource {
+public:
+    std::function<void()> on_read = [] {};
+
+    class Reader final : public RemoteReader {
+    public:
+        explicit Reader(const std::function<void()>& on_read) : on_read_(on_read) {}
+        void read(const TreeEntry& file, std::int64_t at, std::span<std::byte> into) override {
+            on_read_();
+            for (std::byte& byte : into)
+                byte =
+                    static_cast<std::byte>((at++ / 1000 + static_cast<int>(file.path[0])) & 0xFF);
+        }
+        void read_all(const TreeEntry&, const Take&) override {}
+
+    private:
+        const std::function<void()>& on_read_;
+    };
+    Tree look() override {
+        Tree tree;
+        for (const auto& [name, bytes] : std::vector<std::pair<std::string, std::int64_t>>{
+                 {"a", 1'100'000}, {"b", 0}, {"c", 7}}) {
+            TreeEntry entry{.path = name};
+            entry.mode = 0444;
+            entry.bytes = bytes;
+            entry.version = "\"1\"";
+            tree.entries.push_back(entry);
+        }
+        return tree;
+    }
+    std::unique_ptr<RemoteReader> connect() const override {
+        return std::make_unique<Reader>(on_read);
+    }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a file of a web server is read in ranges, once, and its version is found by the next job") {
+    WebPlace place;
+    StageCache cache(place.scratch(), kMuch);
+    for (const std::string how : {"plain", "weak", "dated", "whole", "cut", "busy", "lead"}) {
+        CAPTURE(how);
+        const std::string url = place.url(how + "/large.bin?id=7&X-Amz-Signature=" + how);
+        CopyProgress progress;
+        fs::path first;
+        {
+            const StagedTree staged = stage_url(cache, url, progress);
+            CHECK_FALSE(staged.was_here);
+            CHECK(staged.held.path.filename() == "large.bin");
+            CHECK(are_equal(staged.held.path, place.files() / "large.bin"));
+            CHECK(changed_at(staged.held.path) == changed_at(place.files() / "large.bin"));
+            first = staged.held.path;
+        }
+        if (how != "cut")
+            CHECK(progress.read_bytes == static_cast<std::int64_t>(kLarge));
+        CHECK(place.sent() < static_cast<std::int64_t>(kLarge) * (how == "cut" ? 4 : 1) + 200'000);
+        // The next job's signature is another one.
+        CopyProgress again;
+        CHECK(stage_url(cache, place.url(how + "/large.bin?id=7&X-Amz-Signature=other"), again)
+                  .was_here);
+        CHECK(again.read_bytes == 0);
+        place.sent();
+    }
+    CopyProgress progress;
+    CHECK(slurp(stage_url(cache, place.url("plain/small.txt"), progress).held.path) == "small");
+    CHECK(slurp(stage_url(cache, place.url("plain/empty"), progress).held.path).empty());
+    CHECK_FALSE(stage_url(cache, place.url("plain/small.txt?id=8"), progress).was_here);
+}
+
+TEST_CASE("what cannot be had of a web server is named, with a code, and without its signature") {
+    WebPlace place;
+    StageCache cache(place.scratch(), kMuch);
+    CopyProgress progress;
+    const auto says = [&](int code, const std::string& words, const std::string& path,
+                          std::chrono::milliseconds patience = std::chrono::seconds(2)) {
+        const std::string what = refused(code, [&] {
+            stage_url(cache, place.url(path + "?sig=CANARY"), progress, {}, patience);
+        });
+        CAPTURE(what);
+        CHECK(has(what, words));
+        CHECK(has(what, place.url(path)));
+        CHECK_FALSE(has(what, "CANARY"));
+    };
+    says(77, "the server says 403", "denied/large.bin");
+    says(66, "the server says 404", "plain/nothing");
+    says(65, "neither ETag nor Last-Modified", "bare/large.bin");
+    says(65, "does not say how long it is", "chunked/large.bin");
+    says(65, "which is no web server", "away/large.bin");
+    says(69, "from one address to the next", "loop/large.bin");
+    says(69, "does not send the range", "lies/large.bin");
+    says(66, "was changed while it was staged", "changing/large.bin");
+    says(69, "what has come is gone on with", "silent/large.bin", std::chrono::milliseconds(600));
+    CHECK(fs::is_empty(cache.path() / "data"));
+    for (const auto& part : cache.list())
+        CHECK(part.bytes < 2 * static_cast<std::int64_t>(kLarge));
+    // Nobody is there any more.
+    const std::string gone = "http://127.0.0.1:9/large.bin";
+    const std::string what =
+        refused(69, [&] { stage_url(cache, gone, progress, {}, std::chrono::milliseconds(300)); });
+    CHECK(has(what, "cannot read " + gone));
+    // A way that anybody could change.
+    CHECK(has(refused(65, [&] { stage_url(cache, "http://example.org/x", progress); }),
+              "http sends in the clear"));
+    // Without any version, the digest tells.
+    const std::string digest = "sha256:" + std::string(64, '0');
+    CHECK_FALSE(stage_url(cache, place.url("bare/large.bin"), progress, digest).was_here);
+    CHECK(stage_url(cache, place.url("bare/large.bin"), progress, digest).was_here);
+}
+
+TEST_CASE(
+    "a process that is killed while it reads of a server loses no more than what is under way") {
+    WebPlace place;
+    const std::string url = place.url("plain/large.bin");
+    std::mt19937 random(7);
+    for (int round = 0; round < 3; ++round) {
+        CAPTURE(round);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            StageCache cache(place.scratch(), kMuch);
+            CopyProgress progress;
+            StagingRequest request;
+            request.copy.bytes_per_second = 20 << 20;  // half a second
+            const auto remote = open_remote(url, {}, {}, {});
+            stage_from(cache, *remote, source_words(url), progress, request);
+            ::_exit(0);
+        }
+        const std::uintmax_t pieces = 1 + random() % 8;
+        for (int i = 0; i < 10'000 && pieces_in(place.scratch()) < pieces; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+        StageCache cache(place.scratch(), kMuch);
+        CopyProgress progress;
+        {
+            const StagedTree staged = stage_url(cache, url, progress);
+            CHECK(are_equal(staged.held.path, place.files() / "large.bin"));
+            CHECK(progress.found_bytes + progress.read_bytes ==
+                  (staged.was_here ? 0 : static_cast<std::int64_t>(kLarge)));
+            if (!staged.was_here)
+                CHECK(progress.found_bytes > 0);
+        }
+        CHECK(fs::is_empty(cache.path() / "parts"));
+        for (const StageCache::Found& found : cache.list())
+            CHECK(cache.remove(found.name));
+    }
+}
+
+TEST_CASE("killed at any system call of a fetch, a process leaves what is whole or not there") {
+    WebPlace place;
+    StageCache cache(place.scratch(), kMuch);
+    FakeSource remote;
+    const auto killed_at = [&](int fatal) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+                ::_exit(77);
+            ::raise(SIGSTOP);
+            StageCache its(place.scratch(), kMuch);
+            CopyProgress progress;
+            FakeSource its_remote;
+            StagingRequest request;
+            request.copy.threads = 1;
+            stage_from(its, its_remote, "fake", progress, request);
+            ::_exit(0);
+        }
+        return run_until(child, fatal);
+    };
+    const int calls = killed_at(0);
+    if (calls == -77) {
+        std::printf("skipped: processes cannot be traced here\n");
+        std::exit(77);
+    }
+    CHECK(calls > 100);
+    // Each is stopped at twice, before and behind it; every sixth of these, others each time.
+    const int first = 1 + static_cast<int>(std::random_device()() % 6);
+    for (int fatal = first; fatal <= calls; fatal += 6) {
+        CAPTURE(fatal);
+        for (const StageCache::Found& found : cache.list())
+            CHECK(cache.remove(found.name));
+        killed_at(fatal);
+        for (const StageCache::Found& found : cache.list())
+            if (!found.is_part)
+                CHECK(cache.why_damaged(*cache.hold(found.name)) == "");
+        CopyProgress progress;
+        const StagedTree after = stage_from(cache, remote, "fake", progress);
+        CHECK(cache.why_damaged(after.held) == "");
+        CHECK(fs::file_size(after.held.path / "a") == 1'100'000);
+        if (!after.was_here)
+            CHECK(progress.found_bytes + progress.read_bytes == 1'100'007);
+        CHECK(fs::is_empty(cache.path() / "parts"));
+    }
+}
+
+TEST_CASE("a journal that is torn or wrong costs only time") {
+    WebPlace place;
+    const std::string url = place.url("plain/large.bin");
+    StageCache cache(place.scratch(), kMuch);
+    const auto begin = [&] {
+        CopyProgress progress;
+        StagingRequest request;
+        request.check_source = [] {
+            throw ExitError(exit_code::kUnavailable, ErrorCode::closed, "away", "x");
+        };
+        const auto remote = open_remote(url, {}, {}, {});
+        refused(69, [&] { stage_from(cache, *remote, source_words(url), progress, request); });
+    };
+    begin();
+    const fs::path part = fs::directory_iterator(cache.path() / "parts")->path();
+    const fs::path file = part / "tree" / "large.bin";
+    CHECK_FALSE(fs::exists(part / PieceJournal::kName));
+    fs::permissions(file, fs::perms(0600));  // not whole any more, and no journal
+    CopyProgress progress;
+    { CHECK_FALSE(stage_url(cache, url, progress).was_here); }
+    CHECK(progress.read_bytes == static_cast<std::int64_t>(kLarge));
+    {
+        const UniqueFd folder(::open(place.scratch().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        PieceJournal journal(folder.get(), "pieces");
+        journal.add(1, 2, {3, 4});
+        journal.add(1, 2, {5, 6});
+        journal.add(9, 9, {7, 8});
+        fs::resize_file(place.scratch() / "pieces", 3 * 32 - 5);
+        PieceJournal torn(folder.get(), "pieces");
+        CHECK(torn.find(1, 2) == Digest128{5, 6});
+        CHECK_FALSE(torn.find(9, 9));
+        CHECK(fs::file_size(place.scratch() / "pieces") == 64);
+        torn.add(9, 9, {7, 8});
+        CHECK(PieceJournal(folder.get(), "pieces").find(9, 9) == Digest128{7, 8});
+        torn.remove();
+    }
+}
+
+TEST_CASE("a disk that becomes full while something comes is an error, and leaves nothing") {
+    const bool root = ::geteuid() == 0;
+    if (::unshare(root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+        std::printf("skipped: no mounts of our own: %s\n", std::strerror(errno));
+        std::exit(77);
+    }
+    WebPlace place;
+    fs::create_directories(place.scratch());
+    REQUIRE(::mount("tmpfs", place.scratch().c_str(), "tmpfs", 0, "size=3m") == 0);
+    {
+        StageCache cache(place.scratch(), kMuch);
+        FakeSource remote;
+        const fs::path ballast = place.scratch() / "ballast";
+        remote.on_read = [&] {
+            std::ofstream file(ballast, std::ios::binary | std::ios::app);
+            const std::string block(4096, 'b');
+            while (file.write(block.data(), 4096).flush()) {
+            }
+        };
+        CopyProgress progress;
+        const std::string what = refused(73, [&] { stage_from(cache, remote, "fake", progress); });
+        CHECK(has(what, "No space left on device"));
+        CHECK(fs::is_empty(cache.path() / "parts"));
+        CHECK(fs::is_empty(cache.path() / "data"));
+        fs::remove(ballast);
+        remote.on_read = [] {};
+        const StagedTree staged = stage_from(cache, remote, "fake", progress);
+        CHECK(cache.why_damaged(staged.held) == "");
+    }
+    ::umount(place.scratch().c_str());
+}
