@@ -301,7 +301,7 @@ const std::multimap<std::string, std::string> kOnlyIncluder = {
     {"curl/", "lib/web"},
     {"munge.h", "launcher/control"},
     {"expat.h", "launcher/topology"},
-    {"liburing.h", "lib/checkpoint"},
+    {"liburing.h", "lib/base"},
     {"ncursesw/", "launcher/top"},
     {"torch/", "lib/torch"},
 };
