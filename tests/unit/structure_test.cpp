@@ -39,6 +39,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"lib/torch", {"lib/base", "lib/comm", "lib/fsdp"}},
     {"lib/web", {"lib/base"}},
     {"lib/checkpoint", {"lib/base", "lib/store", "lib/session", "lib/comm", "lib/fsdp", "lib/web"}},
+    {"lib/data", {"lib/base", "lib/session"}},
     {"launcher/exit_codes", {"lib/base"}},
     {"launcher/causes", {"lib/base", "launcher/exit_codes"}},
     {"launcher/secrets", {"lib/base"}},
@@ -424,6 +425,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"lib/src/checkpoint/format/json.hpp", "nests_at_most"},
     {"lib/src/checkpoint/memory/contents.cpp", "ShallowOnly"},
     {"lib/src/checkpoint/memory/memory_copies.cpp", "only accepted"},
+    {"lib/src/data/reader_state.cpp", "nests_at_most"},
     {"lib/src/session/checkpoint_settings.cpp", "nests_at_most"},
     {"lib/src/session/session_protocol.cpp", "nests_at_most"},
 };

@@ -1,0 +1,71 @@
+#pragma once
+#include "base/unique_fd.hpp"
+#include "data/data_set.hpp"
+#include "data/read_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autolaunch::data {
+
+/// An open shard, mapped or not; it stays while a batch that was read from it is in use.
+class OpenShard {
+public:
+    virtual ~OpenShard() = default;
+};
+
+/// Memory that O_DIRECT reads into, which grows.
+class ReadMemory {
+public:
+    static constexpr std::size_t kAlignment = 4096;
+    /// At least so many bytes; what was there is lost. Throws std::bad_alloc.
+    std::byte* take(std::size_t bytes);
+
+private:
+    struct Free {
+        void operator()(std::byte* memory) const noexcept;
+    };
+    std::unique_ptr<std::byte, Free> memory_;
+    std::size_t bytes_ = 0;
+};
+
+/// The raw rows of a batch, and what they lie in.
+struct RowMemory {
+    ReadPlan plan;
+    std::vector<const std::byte*> extents;  ///< where each extent's first byte is
+    std::vector<const std::byte*> starts;   ///< of each row, once all is read
+    std::vector<std::byte> joined;          ///< rows of several parts
+    ReadMemory memory;
+    std::vector<std::shared_ptr<const OpenShard>> held;  ///< of each extent
+    std::size_t open_reads = 0;                          ///< that begin() has left under way
+};
+
+/// Sets `starts`, of rows whose extents are all there.
+void place_rows(RowMemory& rows);
+
+/// Throws Error{corrupt} where an open file has not the size that it had when it was looked into.
+void require_size(int fd, const TokenShard& shard);
+
+/// Reads the rows of several batches side by side. Threads: one. Blocks: progress() and the
+/// destructor, as long as the disk does.
+class RowSource {
+public:
+    virtual ~RowSource() = default;
+
+    /// Starts to read what rows.plan says; all is there when rows.open_reads is 0.
+    virtual void begin(RowMemory& rows) = 0;
+    /// Waits until at least one read of those under way is over; there must be one.
+    virtual void progress() = 0;
+    /// For TokenReader::reading_by().
+    virtual std::string words() const = 0;
+};
+
+/// Through mmap(2); `set` must outlive it.
+std::unique_ptr<RowSource> make_mapped_source(const DataSet& set);
+/// Through reads that are queued, `direct` past the page cache where the file system takes it.
+std::unique_ptr<RowSource> make_queued_source(const DataSet& set, bool direct);
+
+}  // namespace autolaunch::data
