@@ -199,7 +199,9 @@ TEST_CASE("what is read for a batch has its rows, and what follows in a file is 
     const auto shards = shards_of({100, 200, 300});
     for (const Order order : {Order::sequential, Order::shuffled}) {
         RowList list(Windows(shards, 10, 4, Boundary::join), order, 1);
-        const ReadPlan plan = plan_reads(list, 3, 40, 1024, 2);
+        ReadPlan plan;
+        plan_reads(plan, list, 3, 1, 1024, 2);
+        plan_reads(plan, list, 4, 39, 1024, 2);
         REQUIRE(plan.rows() == 40);
         const auto expected = tokens_of(list, shards, 3, 40);
         for (std::size_t row = 0; row < plan.rows(); ++row) {
@@ -361,6 +363,17 @@ TEST_CASE("how files are read follows from where they lie and how large they are
     CHECK(by({.is_network = true, .data_bytes = 1, .available_bytes = kGib}) == ReadBy::page_cache);
     CHECK(by({.is_memory = true, .data_bytes = 5 * kGib, .available_bytes = 8 * kGib}) ==
           ReadBy::mapping);
+    const ReadingFacts shuffled{.data_bytes = 5 * kGib,
+                                .largest_shard = 2 * kGib,
+                                .random_bytes = 2050,
+                                .available_bytes = 8 * kGib};
+    CHECK(by(shuffled) == ReadBy::mapping);
+    ReadingFacts other = shuffled;
+    other.largest_shard = 3 * kGib;
+    CHECK(by(other) == ReadBy::direct);
+    other = shuffled;
+    other.random_bytes = 256 << 10;
+    CHECK(by(other) == ReadBy::direct);
     CHECK(choose_reading(ReadBy::direct, {.is_network = true}).why == "as asked");
     CHECK(choose_reading(ReadBy::automatic, {.data_bytes = 5 * kGib, .available_bytes = 8 * kGib})
               .why == "5.0 GiB of data, 8.0 GiB of memory available");

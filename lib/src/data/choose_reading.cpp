@@ -16,6 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Of windows that are smaller an SSD reads no more a second than of these.
+constexpr std::uint64_t kSmallWindow = 256 << 10;
+
 std::string in_gib(std::uint64_t bytes) {
     const std::uint64_t tenths = bytes / ((std::uint64_t{1} << 30) / 10);
     return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
@@ -68,7 +71,7 @@ std::uint64_t available_memory(const std::string& meminfo, std::optional<std::ui
     return available;
 }
 
-ReadingFacts reading_facts(const fs::path& file, std::uint64_t data_bytes) {
+ReadingFacts reading_facts(const fs::path& file) {
     constexpr unsigned long kTmpfs = 0x01021994, kRamfs = 0x858458f6;
     ReadingFacts facts;
     struct statfs system = {};
@@ -77,7 +80,6 @@ ReadingFacts reading_facts(const fs::path& file, std::uint64_t data_bytes) {
         facts.is_memory = type == kTmpfs || type == kRamfs;
     }
     facts.is_network = is_network_file_system(file);
-    facts.data_bytes = data_bytes;
     facts.available_bytes = available_memory(text_of("/proc/meminfo"), cgroup_limit());
     return facts;
 }
@@ -96,6 +98,9 @@ Reading choose_reading(ReadBy wanted, const ReadingFacts& facts) {
                                     : in_gib(facts.available_bytes) + " of memory available");
     if (facts.data_bytes <= facts.available_bytes / 2)
         return {ReadBy::mapping, sizes};
+    if (facts.random_bytes > 0 && facts.random_bytes < kSmallWindow &&
+        facts.largest_shard <= facts.available_bytes / 4)
+        return {ReadBy::mapping, sizes + ", of which a shard's windows come from its pages"};
     return {ReadBy::direct, sizes};
 }
 

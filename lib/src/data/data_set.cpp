@@ -160,13 +160,6 @@ DataSet open_data_set(const std::string& data, Format format) {
     return set;
 }
 
-std::uint64_t DataSet::bytes() const {
-    std::uint64_t bytes = 0;
-    for (const TokenShard& shard : shards)
-        bytes += shard.bytes;
-    return bytes;
-}
-
 Digest128 DataSet::digest() const { return digest_of(shards, beginnings); }
 
 Digest128 digest_of(const std::vector<TokenShard>& shards,

@@ -16,7 +16,6 @@ struct DataSet {
     std::uint64_t header_bytes = 0;  ///< of each
     std::vector<std::string> passed_over;
 
-    std::uint64_t bytes() const;
     Digest128 digest() const;
 };
 

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <deque>
@@ -22,35 +21,56 @@ namespace {
 class MappedShard final : public OpenShard {
 public:
     explicit MappedShard(const TokenShard& shard)
-        : fd_(open_file(shard.path, O_RDONLY | O_NONBLOCK)), bytes_(shard.bytes) {
+        : shard_(&shard),
+          fd_(open_file(shard.path, O_RDONLY | O_NONBLOCK)),
+          asked_for_(shard.bytes),
+          populated_(shard.bytes) {
         require_size(fd_.get(), shard);
-        void* const start = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd_.get(), 0);
+        void* const start = ::mmap(nullptr, shard.bytes, PROT_READ, MAP_SHARED, fd_.get(), 0);
         if (start == MAP_FAILED)
             throw SystemError(errno, "map " + shard.path.string());
-        start_ = static_cast<const std::byte*>(start);
+        start_ = static_cast<std::byte*>(start);
     }
     MappedShard(const MappedShard&) = delete;
     MappedShard& operator=(const MappedShard&) = delete;
-    ~MappedShard() override { ::munmap(const_cast<std::byte*>(start_), bytes_); }
+    ~MappedShard() override { ::munmap(start_, shard_->bytes); }
 
-    int fd() const { return fd_.get(); }
     const std::byte* start() const { return start_; }
-    /// Of the pages that these bytes are in.
-    int advise(std::uint64_t begin, std::uint64_t end, int advice) const {
-        static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-        const std::uint64_t page = begin / bytes * bytes;
-        return ::madvise(const_cast<std::byte*>(start_) + page, end - page, advice) == 0 ? 0
-                                                                                         : errno;
+    void check_size() const { require_size(fd_.get(), *shard_); }
+
+    /// Has the kernel begin to read. That it does not would only be slower.
+    void ask_for(const Extent& extent) {
+        asked_for_.each_new(extent.begin, extent.end, [&](std::uint64_t begin, std::uint64_t end) {
+            ::madvise(start_ + begin, end - begin, MADV_WILLNEED);
+        });
+    }
+
+    /// Waits until it has read, and has the pages ready for whoever reads them next. Unlike a look
+    /// at the memory this cannot end in SIGBUS.
+    void populate(const Extent& extent) {
+        populated_.each_new(extent.begin, extent.end, [&](std::uint64_t begin, std::uint64_t end) {
+            while (::madvise(start_ + begin, end - begin, MADV_POPULATE_READ) != 0) {
+                const int error = errno;
+                if (error == EINTR || error == EAGAIN)
+                    continue;
+                if (error == EINVAL)
+                    return;  // kernels before 5.14 do not know it
+                check_size();
+                throw SystemError(error == EFAULT ? EIO : error, "read " + shard_->path.string() +
+                                                                     " from byte " +
+                                                                     std::to_string(begin) + " on");
+            }
+        });
     }
 
 private:
+    const TokenShard* shard_;
     UniqueFd fd_;
-    std::size_t bytes_;
-    const std::byte* start_ = nullptr;
+    Parts asked_for_, populated_;
+    std::byte* start_ = nullptr;
 };
 
-/// begin() has the kernel start to read, and progress() waits until it has, and has the pages ready
-/// for whoever reads them next.
+/// begin() has the kernel start to read, and progress() waits for it.
 class MappedRows final : public RowSource {
 public:
     explicit MappedRows(const DataSet& set) : set_(&set) {}
@@ -59,11 +79,9 @@ public:
         rows.extents.clear();
         rows.held.clear();
         for (const Extent& extent : rows.plan.extents) {
-            auto shard = open(extent.shard);
-            require_size(shard->fd(), set_->shards[extent.shard]);
-            shard->advise(extent.begin, extent.end, MADV_WILLNEED);  // it would only be faster
-            rows.extents.push_back(shard->start() + extent.begin);
-            rows.held.push_back(std::move(shard));
+            MappedShard& shard = open(extent.shard, rows);
+            shard.ask_for(extent);
+            rows.extents.push_back(shard.start() + extent.begin);
         }
         rows.open_reads = 1;
         waiting_.push_back(&rows);
@@ -72,8 +90,10 @@ public:
     void progress() override {
         RowMemory& rows = *waiting_.front();
         waiting_.pop_front();
-        for (std::size_t i = 0; i < rows.plan.extents.size(); ++i)
-            populate(static_cast<const MappedShard&>(*rows.held[i]), rows.plan.extents[i]);
+        for (const Extent& extent : rows.plan.extents)
+            open_.at(extent.shard).lock()->populate(extent);
+        for (const auto& shard : rows.held)
+            static_cast<const MappedShard&>(*shard).check_size();
         place_rows(rows);
         rows.open_reads = 0;
     }
@@ -81,34 +101,20 @@ public:
     std::string words() const override { return "mapping"; }
 
 private:
-    // Unlike a read of the memory this cannot end in SIGBUS.
-    void populate(const MappedShard& shard, const Extent& extent) {
-        int error = 0;
-        do
-            error = shard.advise(extent.begin, extent.end, MADV_POPULATE_READ);
-        while (error == EINTR || error == EAGAIN);
-        const TokenShard& file = set_->shards[extent.shard];
-        require_size(shard.fd(), file);
-        if (error != 0 && error != EINVAL)  // which is what kernels before 5.14 say
-            throw SystemError(
-                error == EFAULT ? EIO : error,
-                "read " + file.path.string() + " at byte " + std::to_string(extent.begin));
-    }
-
-    std::shared_ptr<const MappedShard> open(std::size_t index) {
-        std::weak_ptr<const MappedShard>& known = open_[index];
-        auto shard = known.lock();
+    MappedShard& open(std::size_t index, RowMemory& rows) {
+        auto shard = open_[index].lock();
         if (!shard) {
-            std::erase_if(
-                open_, [&](const auto& one) { return one.first != index && one.second.expired(); });
-            shard = std::make_shared<const MappedShard>(set_->shards[index]);
+            std::erase_if(open_, [](const auto& one) { return one.second.expired(); });
+            shard = std::make_shared<MappedShard>(set_->shards[index]);
             open_[index] = shard;
         }
-        return shard;
+        if (rows.held.empty() || rows.held.back() != shard)
+            rows.held.push_back(shard);
+        return *shard;
     }
 
     const DataSet* set_;
-    std::unordered_map<std::size_t, std::weak_ptr<const MappedShard>> open_;
+    std::unordered_map<std::size_t, std::weak_ptr<MappedShard>> open_;
     std::deque<RowMemory*> waiting_;
 };
 

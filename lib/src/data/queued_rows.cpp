@@ -17,7 +17,7 @@ namespace autolaunch::data {
 
 namespace {
 
-constexpr unsigned kDepth = 32;                // reads at once
+constexpr unsigned kDepth = 64;                // reads at once
 constexpr std::uint64_t kReadBytes = 1 << 19;  // of one of them, at most
 constexpr std::uint64_t kAlignment = ReadMemory::kAlignment;
 
@@ -26,7 +26,7 @@ std::uint64_t up(std::uint64_t offset) { return down(offset + kAlignment - 1); }
 
 class QueuedShard final : public OpenShard {
 public:
-    QueuedShard(const TokenShard& shard, std::atomic<bool>& direct) {
+    QueuedShard(const TokenShard& shard, std::atomic<bool>& direct) : asked_for_(shard.bytes) {
         if (direct) {
             fd_ =
                 UniqueFd(::open(shard.path.c_str(), O_RDONLY | O_NONBLOCK | O_DIRECT | O_CLOEXEC));
@@ -39,8 +39,18 @@ public:
 
     int fd() const { return fd_.get(); }
 
+    /// Reads of many parts at once look random to the kernel, which then reads nothing ahead by
+    /// itself.
+    void ask_for(const Extent& extent) {
+        asked_for_.each_new(extent.begin, extent.end, [&](std::uint64_t begin, std::uint64_t end) {
+            ::posix_fadvise(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(end - begin),
+                            POSIX_FADV_WILLNEED);
+        });
+    }
+
 private:
     UniqueFd fd_;
+    Parts asked_for_;
 };
 
 class QueuedRows final : public RowSource {
@@ -67,7 +77,7 @@ private:
         bool was_refused = false;  ///< as one of O_DIRECT
     };
 
-    std::shared_ptr<const QueuedShard> open(std::size_t index);
+    QueuedShard& open(std::size_t index, RowMemory& rows);
     void submit();
     bool continues(Read& read, std::int64_t moved);
     void stop_being_direct(const Read& read);
@@ -75,21 +85,25 @@ private:
     const DataSet* set_;
     const bool wants_direct_;
     std::atomic<bool> direct_;  // words() is for another thread
-    std::unordered_map<std::size_t, std::weak_ptr<const QueuedShard>> open_;
+    std::unordered_map<std::size_t, std::weak_ptr<QueuedShard>> open_;
     std::deque<Read> waiting_;
     Read under_way_[kDepth];
     std::vector<std::size_t> free_tags_;
     std::unique_ptr<IoQueue> queue_;  // last: what is under way uses the memory of batches
 };
 
-std::shared_ptr<const QueuedShard> QueuedRows::open(std::size_t index) {
+QueuedShard& QueuedRows::open(std::size_t index, RowMemory& rows) {
     auto shard = open_[index].lock();
     if (!shard) {
         std::erase_if(open_, [](const auto& one) { return one.second.expired(); });
-        shard = std::make_shared<const QueuedShard>(set_->shards[index], direct_);
+        shard = std::make_shared<QueuedShard>(set_->shards[index], direct_);
         open_[index] = shard;
     }
-    return shard;
+    if (rows.held.empty() || rows.held.back() != shard) {
+        require_size(shard->fd(), set_->shards[index]);
+        rows.held.push_back(shard);
+    }
+    return *shard;
 }
 
 void QueuedRows::begin(RowMemory& rows) {
@@ -101,15 +115,15 @@ void QueuedRows::begin(RowMemory& rows) {
     rows.held.clear();
     rows.open_reads = 0;
     for (const Extent& extent : rows.plan.extents) {
-        const auto shard = open(extent.shard);
-        require_size(shard->fd(), set_->shards[extent.shard]);
-        rows.held.push_back(shard);
+        QueuedShard& shard = open(extent.shard, rows);
+        if (!direct_)
+            shard.ask_for(extent);
         rows.extents.push_back(memory + (extent.begin - down(extent.begin)));
         for (std::uint64_t at = down(extent.begin); at < extent.end; at += kReadBytes) {
             const std::uint64_t end = std::min(at + kReadBytes, up(extent.end));
             waiting_.push_back({&rows,
                                 extent.shard,
-                                {shard->fd(), false, at, memory, end - at, 0},
+                                {shard.fd(), false, at, memory, end - at, 0},
                                 std::min(end, extent.end) - at});
             memory += end - at;
             ++rows.open_reads;

@@ -5,11 +5,11 @@
 
 namespace autolaunch::data {
 
-ReadAhead::ReadAhead(std::unique_ptr<RowSource> source, std::function<bool(BatchMemory&)> plan,
+ReadAhead::ReadAhead(std::unique_ptr<RowSource> source, std::function<bool(BatchGroup&)> plan,
                      int depth)
     : plan_(std::move(plan)), source_(std::move(source)) {
     for (int i = 0; i < depth + 1; ++i)  // one is in the trainer's hands
-        slots_.push_back(std::make_unique<BatchMemory>());
+        slots_.push_back(std::make_unique<BatchGroup>());
 }
 
 ReadAhead::~ReadAhead() {
@@ -36,12 +36,13 @@ void ReadAhead::start() {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-const BatchMemory* ReadAhead::next() {
+const BatchGroup* ReadAhead::next() {
     if (!thread_.joinable())
         start();
     std::unique_lock lock(mutex_);
     released_ = taken_;
-    changed_.notify_all();
+    if (released_ >= awaited_)
+        changed_.notify_all();
     changed_.wait(lock, [&] { return ready_ > taken_ || over_; });
     if (ready_ > taken_)
         return slots_[taken_++ % slots_.size()].get();
@@ -70,11 +71,13 @@ void ReadAhead::serve() {
     bool more = true;
     while (wait_for_work(begun, ready, more)) {
         for (const std::uint64_t end = room_until(); more && begun < end;) {
-            BatchMemory& batch = *slots_[begun % slots_.size()];
-            more = plan_(batch);
+            BatchGroup& group = *slots_[begun % slots_.size()];
+            group.batches.clear();
+            group.memory.plan = {};
+            more = plan_(group);
             if (!more)
                 break;
-            source_->begin(batch.memory);
+            source_->begin(group.memory);
             ++begun;
         }
         if (ready < begun && slots_[ready % slots_.size()]->memory.open_reads > 0)
@@ -90,8 +93,12 @@ void ReadAhead::serve() {
 // False where there is no more to do.
 bool ReadAhead::wait_for_work(std::uint64_t begun, std::uint64_t ready, bool more) {
     std::unique_lock lock(mutex_);
-    if (ready == begun && more)
-        changed_.wait(lock, [&] { return stop_ || begun < released_ + slots_.size(); });
+    if (ready == begun && more && begun == released_ + slots_.size()) {
+        // Not for each: waking costs more than a group that is in memory already.
+        awaited_ = released_ + (slots_.size() + 3) / 4;
+        changed_.wait(lock, [&] { return stop_ || released_ >= awaited_; });
+        awaited_ = UINT64_MAX;
+    }
     return !stop_ && (ready < begun || more);
 }
 

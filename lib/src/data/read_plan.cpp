@@ -4,12 +4,10 @@
 
 namespace autolaunch::data {
 
-ReadPlan plan_reads(RowList& list, std::int64_t first, std::int64_t count,
-                    std::uint64_t header_bytes, std::uint64_t token_bytes) {
-    ReadPlan plan;
+void plan_reads(ReadPlan& plan, RowList& list, std::int64_t first, std::int64_t count,
+                std::uint64_t header_bytes, std::uint64_t token_bytes) {
     std::vector<Piece> pieces;
     for (std::int64_t row = first; row < first + count; ++row) {
-        plan.first_part.push_back(plan.parts.size());
         list.find(row, pieces);
         for (const Piece& piece : pieces) {
             const std::uint64_t begin =
@@ -22,9 +20,8 @@ ReadPlan plan_reads(RowList& list, std::int64_t first, std::int64_t count,
                 plan.extents.push_back({piece.shard, begin, begin + bytes});
             plan.parts.push_back({plan.extents.size() - 1, begin, bytes});
         }
+        plan.first_part.push_back(plan.parts.size());
     }
-    plan.first_part.push_back(plan.parts.size());
-    return plan;
 }
 
 }  // namespace autolaunch::data

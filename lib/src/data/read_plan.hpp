@@ -28,13 +28,13 @@ struct RowPart {
 struct ReadPlan {
     std::vector<Extent> extents;
     std::vector<RowPart> parts;
-    std::vector<std::size_t> first_part;  ///< of each row, and the end
+    std::vector<std::size_t> first_part = {0};  ///< of each row, and the end
 
     std::size_t rows() const { return first_part.size() - 1; }
 };
 
-/// Rows [first, first + count). Pure but for what `list` keeps.
-ReadPlan plan_reads(RowList& list, std::int64_t first, std::int64_t count,
-                    std::uint64_t header_bytes, std::uint64_t token_bytes);
+/// Adds rows [first, first + count) to a plan. Pure but for what `list` keeps.
+void plan_reads(ReadPlan& plan, RowList& list, std::int64_t first, std::int64_t count,
+                std::uint64_t header_bytes, std::uint64_t token_bytes);
 
 }  // namespace autolaunch::data

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr char kFormat[] = "autolaunch tokens";
 constexpr int kVersion = 1;
-constexpr int kDepth = 3;  // the object, the list of files, a file
+constexpr int kLevels = 3;  // the object, the list of files, a file
 
 constexpr std::pair<Order, const char*> kOrders[] = {{Order::sequential, "sequential"},
                                                      {Order::shuffled, "shuffled"}};
@@ -164,7 +164,7 @@ std::string to_text(const ReaderState& state) {
 }
 
 ReaderState reader_state_from(std::string_view text) {
-    if (!nests_at_most(text, kDepth))
+    if (!nests_at_most(text, kLevels))
         damaged("it nests too deep");
     try {
         return read(json::parse(text));

@@ -1,7 +1,5 @@
 #include "data/row_list.hpp"
 
-#include "data/permutation.hpp"
-
 #include <algorithm>
 
 namespace autolaunch::data {
@@ -22,6 +20,7 @@ void RowList::arrange(std::int64_t epoch) {
         before_.push_back(before_.back() + windows_.count_of(shard));
     }
     epoch_ = epoch;
+    within_.reset();
 }
 
 void RowList::find(std::int64_t row, std::vector<Piece>& pieces) {
@@ -32,13 +31,18 @@ void RowList::find(std::int64_t row, std::vector<Piece>& pieces) {
     const auto place = static_cast<std::size_t>(
         std::upper_bound(before_.begin(), before_.end(), row) - before_.begin() - 1);
     const std::size_t shard = shards_[place];
-    std::int64_t window = row - before_[place];
-    if (order_ == Order::shuffled) {
-        const Permutation within(static_cast<std::uint64_t>(windows_.count_of(shard)),
-                                 key_of(seed_, static_cast<std::uint64_t>(epoch), 1 + shard));
-        window = static_cast<std::int64_t>(within(static_cast<std::uint64_t>(window)));
+    const std::int64_t window = row - before_[place];
+    windows_.find(shard, order_ == Order::shuffled ? shuffled(place, window) : window, pieces);
+}
+
+std::int64_t RowList::shuffled(std::size_t place, std::int64_t window) {
+    if (!within_ || within_->first != place) {
+        const std::size_t shard = shards_[place];
+        within_.emplace(place, Permutation(static_cast<std::uint64_t>(windows_.count_of(shard)),
+                                           key_of(seed_, static_cast<std::uint64_t>(epoch_),
+                                                  1 + static_cast<std::uint64_t>(shard))));
     }
-    windows_.find(shard, window, pieces);
+    return static_cast<std::int64_t>(within_->second(static_cast<std::uint64_t>(window)));
 }
 
 }  // namespace autolaunch::data

@@ -1,7 +1,10 @@
 #pragma once
+#include "data/permutation.hpp"
 #include "data/windows.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,12 +22,14 @@ public:
 
 private:
     void arrange(std::int64_t epoch);
+    std::int64_t shuffled(std::size_t place, std::int64_t window);
 
     Windows windows_;
     Order order_;
     std::uint64_t seed_;
-    std::int64_t epoch_ = -1;           // that is arranged
-    std::vector<std::size_t> shards_;   // in their order, but for those without windows
+    std::int64_t epoch_ = -1;          // that is arranged
+    std::vector<std::size_t> shards_;  // in their order, but for those without windows
+    std::optional<std::pair<std::size_t, Permutation>> within_;  // of the shard at a place
     std::vector<std::int64_t> before_;  // rows of the epoch before each, and their end
 };
 

@@ -3,6 +3,7 @@
 #include "data/data_set.hpp"
 #include "data/read_plan.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,15 +33,38 @@ private:
     std::size_t bytes_ = 0;
 };
 
-/// The raw rows of a batch, and what they lie in.
+/// Which parts of a file were seen to already. Windows come in random order, and the kernel is
+/// asked once for all that lie in a part.
+class Parts {
+public:
+    static constexpr std::uint64_t kBytes = 2 << 20;
+    explicit Parts(std::uint64_t file_bytes)
+        : file_bytes_(file_bytes), seen_((file_bytes + kBytes - 1) / kBytes) {}
+
+    /// `see` gets begin and end of each run of parts that these bytes are in and that was not seen.
+    template <class See>
+    void each_new(std::uint64_t begin, std::uint64_t end, const See& see) {
+        for (std::uint64_t part = begin / kBytes; part * kBytes < end; ++part)
+            if (!seen_[part]) {
+                seen_[part] = true;
+                see(part * kBytes, std::min((part + 1) * kBytes, file_bytes_));
+            }
+    }
+
+private:
+    std::uint64_t file_bytes_;
+    std::vector<bool> seen_;
+};
+
+/// The raw rows of some batches, and what they lie in.
 struct RowMemory {
     ReadPlan plan;
     std::vector<const std::byte*> extents;  ///< where each extent's first byte is
     std::vector<const std::byte*> starts;   ///< of each row, once all is read
     std::vector<std::byte> joined;          ///< rows of several parts
     ReadMemory memory;
-    std::vector<std::shared_ptr<const OpenShard>> held;  ///< of each extent
-    std::size_t open_reads = 0;                          ///< that begin() has left under way
+    std::vector<std::shared_ptr<OpenShard>> held;  ///< each once
+    std::size_t open_reads = 0;                    ///< that begin() has left under way
 };
 
 /// Sets `starts`, of rows whose extents are all there.

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kAheadBytes = 16 << 20;
+constexpr std::int64_t kGroupBytes = 1 << 20;  // of batches that are read together
 
 void require_between(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
     if (value < least || value > most)
@@ -38,6 +40,18 @@ const TokenReaderOptions& checked(const TokenReaderOptions& options) {
     require_between("vocabulary", options.vocabulary, 0, kMost);
     require_between("prefetch", options.prefetch, 0, 1024);
     return options;
+}
+
+ReadingFacts facts_of(const DataSet& set, Order order, std::int64_t length) {
+    ReadingFacts facts = reading_facts(set.shards.front().path);
+    for (const TokenShard& shard : set.shards) {
+        facts.data_bytes += shard.bytes;
+        facts.largest_shard = std::max(facts.largest_shard, shard.bytes);
+    }
+    if (order == Order::shuffled)
+        facts.random_bytes =
+            static_cast<std::uint64_t>(length) * static_cast<std::uint64_t>(set.type);
+    return facts;
 }
 
 }  // namespace
@@ -62,23 +76,29 @@ public:
           set_(open_data_set(options.data, options.format)),
           rows_(Windows(set_.shards, options.length, options.global_batch, options.boundary),
                 options.order, options.seed),
-          reading_(choose_reading(options.read_by,
-                                  reading_facts(set_.shards.front().path, set_.bytes()))) {
+          reading_(choose_reading(options.read_by, facts_of(set_, options.order, options.length))) {
         (void)state();  // that there can be one is found out now
         begin_at(0);
     }
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
 
-    const BatchMemory* advance(double& waited) {
+    const BatchPlace* advance(double& waited) {
         if (failure_)
             std::rethrow_exception(failure_);
-        const auto begin = std::chrono::steady_clock::now();
-        const BatchMemory* batch = ahead_->next();
-        waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        if (batch)
-            next_row_ = batch->global_first + batch->global_rows;
-        return batch;
+        if (!group_ || ++place_ == group_->batches.size()) {
+            const auto begin = std::chrono::steady_clock::now();
+            group_ = nullptr;
+            place_ = 0;
+            group_ = ahead_->next();
+            waited =
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        }
+        if (!group_)
+            return nullptr;
+        const BatchPlace& batch = group_->batches[place_];
+        next_row_ = batch.global_first + batch.global_rows;
+        return &batch;
     }
 
     std::optional<TokenBatch> next() {
@@ -98,7 +118,7 @@ public:
                             std::to_string(share_.count) + " rows of " +
                             std::to_string(options_.length));
         double waited = 0;
-        const BatchMemory* batch = advance(waited);
+        const BatchPlace* batch = advance(waited);
         if (!batch)
             return std::nullopt;
         try {
@@ -117,7 +137,7 @@ public:
 
     std::optional<RawBatch> next_raw() {
         double waited = 0;
-        const BatchMemory* batch = advance(waited);
+        const BatchPlace* batch = advance(waited);
         if (!batch)
             return std::nullopt;
         RawBatch raw;
@@ -127,7 +147,8 @@ public:
         raw.length = options_.length;
         raw.epoch = batch->epoch;
         raw.type = set_.type;
-        raw.starts = batch->memory.starts;
+        raw.starts = std::span(group_->memory.starts)
+                         .subspan(batch->first, static_cast<std::size_t>(batch->rows));
         raw.waited_seconds = waited;
         return raw;
     }
@@ -170,8 +191,13 @@ private:
     }
 
     void begin_at(std::int64_t row);
-    int depth() const;
-    void convert_row(const BatchMemory& batch, std::int64_t row, std::int32_t* inputs,
+    std::int64_t bytes_of_batch() const {
+        return share_.count * (options_.length + 1) * static_cast<std::int64_t>(set_.type);
+    }
+    std::int64_t batches_ahead() const;
+    std::int64_t batches_together() const;
+    std::function<bool(BatchGroup&)> plan_from(std::int64_t row) const;
+    void convert_row(const BatchPlace& batch, std::int64_t row, std::int32_t* inputs,
                      std::int32_t* targets) const;
     [[noreturn]] void refuse_token(std::int64_t row, const std::int32_t* inputs,
                                    const std::int32_t* targets) const;
@@ -184,51 +210,65 @@ private:
     std::int64_t next_row_ = 0;
     std::vector<std::int32_t> inputs_, targets_;
     std::exception_ptr failure_;        // of a batch that was read and is none
-    std::unique_ptr<ReadAhead> ahead_;  // last: it uses the set
+    std::unique_ptr<ReadAhead> ahead_;  // last but for what it owns: it uses the set
+    const BatchGroup* group_ = nullptr;
+    std::size_t place_ = 0;  // in the group, of the batch that was given out last
 };
 
-int TokenReader::Impl::depth() const {
+std::int64_t TokenReader::Impl::batches_ahead() const {
     if (options_.prefetch > 0)
         return options_.prefetch;
-    const std::int64_t bytes =
-        share_.count * (options_.length + 1) * static_cast<std::int64_t>(set_.type);
-    return static_cast<int>(std::clamp<std::int64_t>(kAheadBytes / bytes, 2, 64));
+    return std::clamp<std::int64_t>(kAheadBytes / bytes_of_batch(), 2, 1024);
+}
+
+std::int64_t TokenReader::Impl::batches_together() const {
+    return std::clamp<std::int64_t>(kGroupBytes / bytes_of_batch(), 1,
+                                    std::max<std::int64_t>(1, batches_ahead() / 4));
+}
+
+std::function<bool(BatchGroup&)> TokenReader::Impl::plan_from(std::int64_t row) const {
+    const std::int64_t end = options_.epochs > 0 ? options_.epochs * rows_.rows_per_epoch()
+                                                 : std::numeric_limits<std::int64_t>::max() - kMost;
+    return [this, row, end, rows = rows_](BatchGroup& group) mutable {
+        for (std::int64_t i = 0; i < batches_together() && row < end; ++i) {
+            BatchPlace batch;
+            batch.global_first = row;
+            batch.global_rows = std::min(options_.global_batch, end - row);
+            batch.epoch = row / rows.rows_per_epoch();
+            batch.first_row = row + share_.first;
+            batch.rows =
+                std::clamp<std::int64_t>(batch.global_rows - share_.first, 0, share_.count);
+            batch.first = group.memory.plan.rows();
+            plan_reads(group.memory.plan, rows, batch.first_row, batch.rows, set_.header_bytes,
+                       static_cast<std::uint64_t>(set_.type));
+            group.batches.push_back(batch);
+            row += batch.global_rows;
+        }
+        return !group.batches.empty();
+    };
 }
 
 void TokenReader::Impl::begin_at(std::int64_t row) {
     ahead_.reset();
+    group_ = nullptr;
     failure_ = nullptr;
     next_row_ = row;
-    const std::int64_t end = options_.epochs > 0
-                                 ? options_.epochs * rows_.rows_per_epoch()
-                                 : std::numeric_limits<std::int64_t>::max() - options_.global_batch;
-    auto plan = [this, row, end, rows = rows_](BatchMemory& batch) mutable {
-        if (row >= end)
-            return false;
-        batch.global_first = row;
-        batch.global_rows = std::min(options_.global_batch, end - row);
-        batch.epoch = row / rows.rows_per_epoch();
-        batch.first_row = row + share_.first;
-        batch.rows = std::clamp<std::int64_t>(batch.global_rows - share_.first, 0, share_.count);
-        batch.memory.plan = plan_reads(rows, batch.first_row, batch.rows, set_.header_bytes,
-                                       static_cast<std::uint64_t>(set_.type));
-        row += batch.global_rows;
-        return true;
-    };
     auto source = reading_.by == ReadBy::mapping
                       ? make_mapped_source(set_)
                       : make_queued_source(set_, reading_.by == ReadBy::direct);
-    ahead_ = std::make_unique<ReadAhead>(std::move(source), std::move(plan), depth());
+    const std::int64_t depth = (batches_ahead() + batches_together() - 1) / batches_together();
+    ahead_ =
+        std::make_unique<ReadAhead>(std::move(source), plan_from(row), static_cast<int>(depth));
 }
 
-void TokenReader::Impl::convert_row(const BatchMemory& batch, std::int64_t row,
-                                    std::int32_t* inputs, std::int32_t* targets) const {
+void TokenReader::Impl::convert_row(const BatchPlace& batch, std::int64_t row, std::int32_t* inputs,
+                                    std::int32_t* targets) const {
     // What an int32 cannot hold is no token, whatever the vocabulary.
     std::uint64_t limit = set_.type == TokenType::u32 ? std::uint64_t{1} << 31 : kNoLimit;
     if (options_.vocabulary > 0)
         limit = static_cast<std::uint64_t>(options_.vocabulary);
-    if (!convert(batch.memory.starts[static_cast<std::size_t>(row)], set_.type, options_.length,
-                 inputs, targets, limit))
+    if (!convert(group_->memory.starts[batch.first + static_cast<std::size_t>(row)], set_.type,
+                 options_.length, inputs, targets, limit))
         refuse_token(batch.first_row + row, inputs, targets);
 }
 

@@ -51,7 +51,9 @@ enum class ReadBy {
     /// 1. On a network's file system: page_cache, for what is mapped is SIGBUS when another machine
     ///    cuts the file. 2. In memory already (tmpfs): mapping. 3. The data set takes at most half
     ///    of the memory that is available to this process's cgroup: mapping, for all ranks of the
-    ///    node and all epochs but the first then read memory. 4. Else: direct.
+    ///    node and all epochs but the first then read memory. 4. Shuffled windows of less than
+    ///    256 KiB, which a disk cannot read one by one, and no shard takes more than a quarter of
+    ///    that memory: mapping, which reads 2 MiB around each once. 5. Else: direct.
     automatic,
     mapping,     ///< mmap(2): the page cache's own pages, without a copy
     direct,      ///< past the page cache (O_DIRECT), many reads at once by io_uring
@@ -74,7 +76,9 @@ struct TokenReaderOptions {
     std::int64_t epochs = 0;      ///< after which next() has nothing more; 0: no end
     std::int64_t vocabulary = 0;  ///< a larger token is an error, not another model; 0: not checked
     ReadBy read_by = ReadBy::automatic;
-    int prefetch = 0;  ///< batches that are read ahead; 0: as many as make 16 MiB, 2 to 64
+    /// Batches that are read ahead; 0: as many as make 16 MiB, 2 to 1024. Small ones are read
+    /// together, up to a quarter of these and up to 1 MiB.
+    int prefetch = 0;
 };
 
 /// This rank's rows of one global batch: its rows [first_row, first_row + rows) of the endless
