@@ -6,7 +6,7 @@
 
 #include <autolaunch/data/token_reader.hpp>
 #include <autolaunch/error.hpp>
-#include <autolaunch/session/batch.hpp>
+#include <autolaunch/session.hpp>
 
 #include <doctest/doctest.h>
 #include <linux/filter.h>
@@ -465,6 +465,41 @@ TEST_CASE("where io_uring is refused, threads read the same, and the reader says
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
     CHECK(status == 0);
+}
+
+namespace al = autolaunch;
+
+namespace {
+
+// [tokens]
+al::data::TokenReader open_tokens(const al::Session& session) {
+    return al::data::TokenReader({.data = al::data::staged_data("tokens") / "fineweb_train_*.bin",
+                                  .length = 1024,
+                                  .global_batch = 480,
+                                  .rank = session.rank(),
+                                  .world_size = session.world_size(),
+                                  .order = al::data::Order::shuffled,
+                                  .seed = 1,
+                                  .vocabulary = 50257});
+}
+// [/tokens]
+
+}  // namespace
+
+TEST_CASE("the guide's reader takes the shards to train on out of the staged folder") {
+    const TemporaryDirectory folder;
+    write_shard<std::uint16_t>(folder.path() / "fineweb_train_000002.bin", 300000, 300000);
+    write_shard<std::uint16_t>(folder.path() / "fineweb_train_000001.bin", 0, 300000);
+    write_shard<std::uint16_t>(folder.path() / "fineweb_val_000000.bin", 0, 10);
+    ::setenv("AUTOLAUNCH_DATA_TOKENS", folder.path().c_str(), 1);
+    const auto session = al::Session::from_environment();
+    TokenReader reader = open_tokens(session);
+    ::unsetenv("AUTOLAUNCH_DATA_TOKENS");
+    CHECK(reader.token_count() == 600000);
+    CHECK(reader.shards()[0].name == "fineweb_train_000001.bin");
+    const auto batch = reader.next();
+    REQUIRE(batch);
+    CHECK(batch->inputs.size() == 480 * 1024);
 }
 
 TEST_CASE("staged data is where the launcher says, and what to write is said where it is not") {
