@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -120,19 +121,38 @@ private:
     std::size_t bytes_ = 0;
 };
 
-double seconds_of(const std::function<void()>& work) {
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    return seconds_since(begin);
+/// Of all of the process's threads, which a machine's load does not change.
+double cpu_seconds() {
+    struct rusage used = {};
+    ::getrusage(RUSAGE_SELF, &used);
+    return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 }
 
-double floor_of_memory(Bench& bench, bool populated) {
+struct Cost {
     double seconds = 0;
+    double cpu = 0;
+    Cost& operator+=(const Cost& other) {
+        seconds += other.seconds;
+        cpu += other.cpu;
+        return *this;
+    }
+};
+
+Cost cost_of(const std::function<void()>& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    const double cpu = cpu_seconds();
+    work();
+    return {seconds_since(begin), cpu_seconds() - cpu};
+}
+
+Cost floor_of_memory(Bench& bench, bool populated) {
+    Cost cost;
     for (const std::string& file : bench.files) {
         std::unique_ptr<Mapping> mapping;
         if (populated)
             mapping = std::make_unique<Mapping>(file, true);
-        seconds += seconds_of([&] {
+        cost += cost_of([&] {
             if (!populated)
                 mapping = std::make_unique<Mapping>(file, false);
             bench.seen += xor_of(mapping->start(), mapping->bytes());
@@ -140,35 +160,35 @@ double floor_of_memory(Bench& bench, bool populated) {
                 mapping.reset();
         });
     }
-    return seconds;
+    return cost;
 }
 
-double floor_of_shuffled(Bench& bench) {
+Cost floor_of_shuffled(Bench& bench) {
     const auto row = static_cast<std::size_t>(bench.length) * 2;
-    double seconds = 0;
+    Cost cost;
     for (const std::string& file : bench.files) {
         const Mapping mapping(file, true);
         std::vector<const std::byte*> rows;
         for (std::size_t at = 1024; at + row <= mapping.bytes(); at += row)
             rows.push_back(mapping.start() + at);
         std::shuffle(rows.begin(), rows.end(), std::mt19937_64(1));
-        seconds += seconds_of([&] {
+        cost += cost_of([&] {
             for (const std::byte* const start : rows)
                 bench.seen += xor_of(start, row);
         });
     }
-    return seconds;
+    return cost;
 }
 
-double floor_of_int32(Bench& bench) {
+Cost floor_of_int32(Bench& bench) {
     const auto count = static_cast<std::size_t>(bench.rows * bench.length);
     std::vector<std::int32_t> inputs(count), targets(count);
-    double seconds = 0;
+    Cost cost;
     for (const std::string& file : bench.files) {
         const Mapping mapping(file, true);
         const auto* tokens = reinterpret_cast<const std::uint16_t*>(mapping.start() + 1024);
         const std::size_t all = (mapping.bytes() - 1024) / 2;
-        seconds += seconds_of([&] {
+        cost += cost_of([&] {
             for (std::size_t at = 0; at + count + 1 <= all; at += count) {
                 const std::uint16_t* const from = tokens + at;
                 std::int32_t* const to = inputs.data();
@@ -181,7 +201,7 @@ double floor_of_int32(Bench& bench) {
             }
         });
     }
-    return seconds;
+    return cost;
 }
 
 al::data::TokenReader reader_of(const Bench& bench, al::data::ReadBy way, al::data::Order order) {
@@ -196,14 +216,14 @@ al::data::TokenReader reader_of(const Bench& bench, al::data::ReadBy way, al::da
 
 enum class Use { none, look, int32 };
 
-double seconds_of_reader(Bench& bench, al::data::ReadBy way, Use use,
-                         al::data::Order order = al::data::Order::sequential) {
+Cost cost_of_reader(Bench& bench, al::data::ReadBy way, Use use,
+                    al::data::Order order = al::data::Order::sequential) {
     std::vector<std::int32_t> inputs, targets;
     if (use == Use::int32) {
         inputs.resize(static_cast<std::size_t>(bench.rows * bench.length));
         targets.resize(inputs.size());
     }
-    return seconds_of([&] {
+    return cost_of([&] {
         al::data::TokenReader reader = reader_of(bench, way, order);
         if (use == Use::int32) {
             while (const auto batch = reader.next_into(inputs, targets))
@@ -228,7 +248,7 @@ void drop_from_page_cache(const Bench& bench) {
     }
 }
 
-double floor_of_disk(Bench& bench) {
+Cost floor_of_disk(Bench& bench) {
     constexpr unsigned kDepth = 32;
     constexpr std::size_t kBlock = 512 << 10;
     const std::unique_ptr<void, void (*)(void*)> memory(std::aligned_alloc(4096, kDepth * kBlock),
@@ -243,7 +263,7 @@ double floor_of_disk(Bench& bench) {
     auto queue = al::make_uring_queue(kDepth);
     if (!queue)
         throw std::runtime_error("this kernel or build has no io_uring");
-    return seconds_of([&] {
+    return cost_of([&] {
         std::size_t started = 0, over = 0;
         const auto start = [&](std::size_t tag) {
             al::IoRequest request = requests[started++];
@@ -263,9 +283,9 @@ double floor_of_disk(Bench& bench) {
     });
 }
 
-double floor_of_filling(Bench& bench) {
+Cost floor_of_filling(Bench& bench) {
     std::vector<char> memory(1 << 20);
-    return seconds_of([&] {
+    return cost_of([&] {
         for (const std::string& file : bench.files) {
             const al::UniqueFd fd = al::open_file(file, O_RDONLY);
             while (const ssize_t got = ::read(fd.get(), memory.data(), memory.size())) {
@@ -277,32 +297,39 @@ double floor_of_filling(Bench& bench) {
     });
 }
 
-/// Times of each way, in the order of their first turn.
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+/// What each way costs, in the order of their first turn.
 class Table {
 public:
-    void add(const std::string& name, double seconds) {
-        if (!times_.contains(name))
+    void add(const std::string& name, const Cost& cost) {
+        if (!ways_.contains(name))
             names_.push_back(name);
-        times_[name].push_back(seconds);
+        ways_[name].seconds.push_back(cost.seconds);
+        ways_[name].cpu.push_back(cost.cpu);
     }
     void print(const Bench& bench) const {
-        std::string floor;
+        const Way* floor = nullptr;
         for (const std::string& name : names_) {
-            if (name.find("floor") != name.npos)
-                floor = name;
-            fmt::print("{:<40} {:7.2f} GB/s  {:5.1f}% of its floor\n", name, speed(name, bench),
-                       100 * speed(name, bench) / speed(floor, bench));
+            const Way& way = ways_.at(name);
+            if (!floor || name.find("floor") != name.npos)
+                floor = &way;
+            const double seconds = median(way.seconds), cpu = median(way.cpu);
+            fmt::print("{:<39} {:6.2f} GB/s {:6.1f}%  {:6.3f} s of CPU {:+7.3f}\n", name,
+                       static_cast<double>(bench.bytes) / seconds / 1e9,
+                       100 * median(floor->seconds) / seconds, cpu, cpu - median(floor->cpu));
         }
     }
 
 private:
-    double speed(const std::string& name, const Bench& bench) const {
-        std::vector<double> times = times_.at(name);
-        std::sort(times.begin(), times.end());
-        return static_cast<double>(bench.bytes) / times[times.size() / 2] / 1e9;
-    }
+    struct Way {
+        std::vector<double> seconds, cpu;
+    };
     std::vector<std::string> names_;
-    std::map<std::string, std::vector<double>> times_;
+    std::map<std::string, Way> ways_;
 };
 
 void measure(Bench& bench, int rounds) {
@@ -314,34 +341,33 @@ void measure(Bench& bench, int rounds) {
         Table& table = round < 0 ? warm_up : memory;
         table.add("memory: floor, pages are there", floor_of_memory(bench, true));
         table.add("memory: a new mapping", floor_of_memory(bench, false));
-        table.add("memory: next_raw()", seconds_of_reader(bench, ReadBy::mapping, Use::look));
+        table.add("memory: next_raw()", cost_of_reader(bench, ReadBy::mapping, Use::look));
         table.add("shuffled: floor, pages are there", floor_of_shuffled(bench));
         table.add("shuffled: next_raw()",
-                  seconds_of_reader(bench, ReadBy::mapping, Use::look, Order::shuffled));
+                  cost_of_reader(bench, ReadBy::mapping, Use::look, Order::shuffled));
         table.add("int32: floor, pages are there", floor_of_int32(bench));
-        table.add("int32: next_into()", seconds_of_reader(bench, ReadBy::mapping, Use::int32));
+        table.add("int32: next_into()", cost_of_reader(bench, ReadBy::mapping, Use::int32));
         table.add("int32: next_into(), shuffled",
-                  seconds_of_reader(bench, ReadBy::mapping, Use::int32, Order::shuffled));
+                  cost_of_reader(bench, ReadBy::mapping, Use::int32, Order::shuffled));
     }
     memory.print(bench);
     for (int round = 0; round < rounds; ++round) {
-        const auto cold = [&](const std::string& name, const std::function<double()>& seconds) {
+        const auto cold = [&](const std::string& name, const std::function<Cost()>& cost) {
             drop_from_page_cache(bench);
-            disk.add(name, seconds());
+            disk.add(name, cost());
         };
         cold("disk: floor, O_DIRECT", [&] { return floor_of_disk(bench); });
         cold("disk: next_raw(), direct",
-             [&] { return seconds_of_reader(bench, ReadBy::direct, Use::none); });
+             [&] { return cost_of_reader(bench, ReadBy::direct, Use::none); });
         cold("disk: next_into(), direct",
-             [&] { return seconds_of_reader(bench, ReadBy::direct, Use::int32); });
+             [&] { return cost_of_reader(bench, ReadBy::direct, Use::int32); });
         cold("filled: floor, read() of 1 MiB", [&] { return floor_of_filling(bench); });
         cold("filled: next_into(), mapping",
-             [&] { return seconds_of_reader(bench, ReadBy::mapping, Use::int32); });
+             [&] { return cost_of_reader(bench, ReadBy::mapping, Use::int32); });
         cold("filled: next_into(), page_cache",
-             [&] { return seconds_of_reader(bench, ReadBy::page_cache, Use::int32); });
-        cold("filled: next_into(), mapping, shuffled", [&] {
-            return seconds_of_reader(bench, ReadBy::mapping, Use::int32, Order::shuffled);
-        });
+             [&] { return cost_of_reader(bench, ReadBy::page_cache, Use::int32); });
+        cold("filled: next_into(), mapping, shuffled",
+             [&] { return cost_of_reader(bench, ReadBy::mapping, Use::int32, Order::shuffled); });
     }
     disk.print(bench);
 }

@@ -18,6 +18,7 @@ namespace autolaunch::data {
 namespace {
 
 constexpr unsigned kDepth = 64;                // reads at once
+constexpr unsigned kThreads = 16;              // of them where each takes a thread
 constexpr std::uint64_t kReadBytes = 1 << 19;  // of one of them, at most
 constexpr std::uint64_t kAlignment = ReadMemory::kAlignment;
 
@@ -57,9 +58,10 @@ class QueuedRows final : public RowSource {
 public:
     QueuedRows(const DataSet& set, bool direct)
         : set_(&set), wants_direct_(direct), direct_(direct), queue_(make_uring_queue(kDepth)) {
+        const unsigned depth = queue_ ? kDepth : kThreads;
         if (!queue_)
-            queue_ = make_thread_queue(kDepth);
-        for (std::size_t tag = 0; tag < kDepth; ++tag)
+            queue_ = make_thread_queue(depth);
+        for (std::size_t tag = 0; tag < depth; ++tag)
             free_tags_.push_back(tag);
     }
 
