@@ -36,7 +36,7 @@ public:
     ~MappedShard() override { ::munmap(start_, shard_->bytes); }
 
     const std::byte* start() const { return start_; }
-    void check_size() const { require_size(fd_.get(), *shard_); }
+    void check() const override { require_size(fd_.get(), *shard_); }
 
     /// Has the kernel begin to read. That it does not would only be slower.
     void ask_for(const Extent& extent) {
@@ -55,7 +55,7 @@ public:
                     continue;
                 if (error == EINVAL)
                     return;  // kernels before 5.14 do not know it
-                check_size();
+                check();
                 throw SystemError(error == EFAULT ? EIO : error, "read " + shard_->path.string() +
                                                                      " from byte " +
                                                                      std::to_string(begin) + " on");
@@ -93,7 +93,7 @@ public:
         for (const Extent& extent : rows.plan.extents)
             open_.at(extent.shard).lock()->populate(extent);
         for (const auto& shard : rows.held)
-            static_cast<const MappedShard&>(*shard).check_size();
+            shard->check();
         place_rows(rows);
         rows.open_reads = 0;
     }

@@ -16,6 +16,8 @@ namespace autolaunch::data {
 class OpenShard {
 public:
     virtual ~OpenShard() = default;
+    /// Throws Error{corrupt} where what was read is not there any more. Threads: any.
+    virtual void check() const {}
 };
 
 /// Memory that O_DIRECT reads into, which grows.

@@ -96,6 +96,7 @@ public:
         }
         if (!group_)
             return nullptr;
+        check_files();
         const BatchPlace& batch = group_->batches[place_];
         next_row_ = batch.global_first + batch.global_rows;
         return &batch;
@@ -188,6 +189,17 @@ private:
         state.shards = set_.shards;
         state.beginnings = set_.beginnings;
         return state;
+    }
+
+    // It may be long since they were read ahead.
+    void check_files() {
+        try {
+            for (const auto& shard : group_->memory.held)
+                shard->check();
+        } catch (...) {
+            failure_ = std::current_exception();
+            throw;
+        }
     }
 
     void begin_at(std::int64_t row);
