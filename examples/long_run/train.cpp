@@ -1,7 +1,7 @@
 // What a run of days needs beside its loop: tied weights, random numbers that do not depend on the
 // ranks, progress on the screen, checkpoints, and where the data goes on.
 // docs/guides/long-runs.md goes through it.
-//     long_run [steps] [folder for checkpoints]
+//     long_run [steps] [folder for checkpoints] [file to learn]
 //     long_run --memory
 #include "network.hpp"
 
@@ -37,37 +37,35 @@ std::uint64_t random_of(std::uint64_t what, std::uint64_t which) {
 // [/random]
 
 // [data]
-// Rows of one endless list, in the order in which training takes them. `next` is all its state.
-struct Loader {
-    std::uint64_t next = 0;  // row of the list that the coming step begins with
+al::data::TokenReader open_text(const std::string& path, const al::Communicator& world) {
+    return al::data::TokenReader({.data = path,
+                                  .format = al::data::Format::text,
+                                  .length = kContext,
+                                  .global_batch = kGlobalBatch,
+                                  .rank = world.rank(),
+                                  .world_size = world.size(),
+                                  .order = al::data::Order::shuffled,
+                                  .seed = kSeed});
+}
 
-    // `count` rows of the coming step's batch, from its row `first` on.
-    std::vector<Row> rows(std::int64_t first, std::int64_t count) const {
-        std::vector<Row> rows;
-        for (std::int64_t i = 0; i < count; ++i)
-            rows.push_back(row(next + static_cast<std::uint64_t>(first + i)));
-        return rows;
-    }
-    std::string saved() const { return {reinterpret_cast<const char*>(&next), sizeof next}; }
-    void restore(const std::string& bytes) {
-        bytes.copy(reinterpret_cast<char*>(&next), sizeof next);
-    }
-
-private:
-    static Row row(std::uint64_t number) {
-        constexpr std::string_view kText =
-            "What a rank does must not depend on which rank it is: rows are rows of one batch, and "
-            "a batch is the same batch on one rank and on a hundred. ";
-        Row row;
-        const std::size_t place = random_of(1, number) % (kText.size() - kContext);
+// This rank's rows of the next global batch.
+std::vector<Row> next_rows(al::data::TokenReader& text) {
+    const auto character = [](std::int32_t byte) -> std::size_t {
+        return byte > ' ' && byte <= '~' ? static_cast<std::size_t>(byte - ' ') : 0;
+    };
+    const auto batch = text.next();
+    std::vector<Row> rows(static_cast<std::size_t>(batch->rows));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
         for (std::size_t i = 0; i < kContext; ++i)
-            row.context[i] = static_cast<std::size_t>(kText[place + i] - ' ');
-        if (random_of(2, number) % 4 == 0)  // augmentation: of a quarter of the rows a letter goes
-            row.context[random_of(3, number) % kContext] = 0;
-        row.target = static_cast<std::size_t>(kText[place + kContext] - ' ');
-        return row;
+            rows[r].context[i] = character(batch->inputs[r * kContext + i]);
+        rows[r].target = character(batch->targets[r * kContext + kContext - 1]);
+        // Augmentation: of a quarter of the rows a letter goes. By the row's number in the job.
+        const std::uint64_t number = static_cast<std::uint64_t>(batch->first_row) + r;
+        if (random_of(2, number) % 4 == 0)
+            rows[r].context[random_of(3, number) % kContext] = 0;
     }
-};
+    return rows;
+}
 // [/data]
 
 // [model]
@@ -143,7 +141,7 @@ void show_memory(const al::Communicator& world) {
 // [/memory]
 
 // [run]
-int train(std::int64_t steps, const char* folder) {
+int train(std::int64_t steps, const char* folder, const char* file) {
     auto session = al::Session::from_environment();
     auto world = al::Communicator::world(session, {.backend = "cpu"});
     fsdp::ShardedModel model = make_model(world);
@@ -153,10 +151,10 @@ int train(std::int64_t steps, const char* folder) {
                                 {.directory = folder, .schedule = {.every_steps = 20}});
 
     std::int64_t step = 0;
-    Loader loader;
+    auto text = open_text(file, world);
     if (const auto found = checkpoint.load_latest(model, optimizer)) {
         step = found->step;
-        loader.restore(checkpoint.load_opaque(*found, "loader").at(0));
+        text.restore(checkpoint.load_opaque(*found, "text").at(0));
         if (world.rank() == 0)
             std::printf("goes on after step %lld\n", static_cast<long long>(step));
     }
@@ -164,10 +162,9 @@ int train(std::int64_t steps, const char* folder) {
     const al::BatchShare share = al::share_batch(kGlobalBatch, 0, world.rank(), world.size());
     while (step < steps) {
         const auto begin = std::chrono::steady_clock::now();
-        const float of_rank = forward_backward(model, loader.rows(share.first, share.count),
-                                               static_cast<float>(share.weight));
+        const float of_rank =
+            forward_backward(model, next_rows(text), static_cast<float>(share.weight));
         optimizer.step({.max_grad_norm = 1.0});
-        loader.next += kGlobalBatch;
         ++step;
 
         const double loss = world.all_reduce_value(static_cast<double>(of_rank)) / kGlobalBatch;
@@ -182,7 +179,7 @@ int train(std::int64_t steps, const char* folder) {
 
         if (const auto save = checkpoint.should_save(step)) {
             checkpoint.save(step, model, optimizer,
-                            {.opaque = {{.name = "loader", .bytes = loader.saved()}}});
+                            {.opaque = {{.name = "text", .bytes = text.state()}}});
             if (save.stop())
                 return 0;
         }
@@ -199,5 +196,6 @@ int main(int argc, char** argv) {
         show_memory(al::Communicator::world(session, {.backend = "cpu"}));
         return 0;
     }
-    return train(argc > 1 ? std::atoll(argv[1]) : 60, argc > 2 ? argv[2] : "checkpoints");
+    return train(argc > 1 ? std::atoll(argv[1]) : 60, argc > 2 ? argv[2] : "checkpoints",
+                 argc > 3 ? argv[3] : "/usr/share/common-licenses/Apache-2.0");
 }

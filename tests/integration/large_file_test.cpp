@@ -2,10 +2,10 @@
 // failures are told.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
+#include "base/io_queue.hpp"
 #include "checkpoint/load/block_reader.hpp"
 #include "checkpoint/save/file_writer.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
-#include "checkpoint/storage/io_queue.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/error.hpp>
@@ -17,8 +17,8 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # llm.c's CPU trainer, train_gpt2.c, cut over ranks by ShardedModel, beside itself as it is: the same losses on 1, 2 and 3
 # ranks, the same samples, and the time of a step. llmc/sharded.sed has every line that a port changes, llmc/sharded.hpp what
-# it calls. Weights and tokens are random, in llm.c's file formats (llmc/make_files.cpp).
+# it calls. Weights and tokens are random, in llm.c's file formats (llmc/make_files.cpp). And its loader of tokens,
+# llmc/dataloader.h, beside TokenReader: the same batches, and the time of both (llmc/tokens.cpp).
 #
 #   LLMC=/path/to/llm.c        a checkout; without one it is cloned
 #   LLMC_PREFIX=/prefix        an installed autolaunch; without one the build is installed
@@ -28,6 +29,9 @@ sed -f "$here/main.sed" "$llmc/train_gpt2.c" >original.c && sed -f "$here/sharde
 cmake -G Ninja -S "$here" -B built -DCMAKE_PREFIX_PATH="$prefix" -DLLMC="$(realpath "$llmc")" -DSOURCES="$work" \
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ >build.out 2>&1 && cmake --build built >>build.out 2>&1 ||
     fail "llm.c's port does not build: $(tail -n 20 build.out)"
+
+mkdir tokens && built/tokens tokens >tokens.out 2>&1 || fail "llm.c's loader has other batches:"$'\n'"$(cat tokens.out)"
+cat tokens.out && rm -r tokens
 
 export OMP_NUM_THREADS=1 LLMC_STRATEGY=full_shard
 losses() { grep -oE '(val loss|step [0-9]+: train loss) [0-9.]+' "$1"; }

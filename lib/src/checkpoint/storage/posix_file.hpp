@@ -1,6 +1,6 @@
 #pragma once
+#include "base/io_queue.hpp"
 #include "base/unique_fd.hpp"
-#include "checkpoint/storage/io_queue.hpp"
 #include "checkpoint/storage/storage.hpp"
 
 #include <filesystem>

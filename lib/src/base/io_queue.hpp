@@ -1,4 +1,6 @@
 #pragma once
+#include <autolaunch/export.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,10 +23,10 @@ struct IoResult {
     std::int64_t moved = 0;  ///< bytes, as read(2) has them, or -errno
 };
 
-/// Reads and writes that are under way side by side. Owner: one open file. Threads: one. Blocks:
+/// Reads and writes that are under way side by side. Owner: one. Threads: one. Blocks:
 /// wait(), as long as the storage does; the destructor, until what was started is over, because the
 /// kernel still uses its memory.
-class IoQueue {
+class AUTOLAUNCH_API IoQueue {
 public:
     virtual ~IoQueue() = default;
 
@@ -37,8 +39,8 @@ public:
 
 /// io_uring; null where this build or this kernel has none, or refuses it (seccomp,
 /// kernel.io_uring_disabled).
-std::unique_ptr<IoQueue> make_uring_queue(unsigned depth);
+AUTOLAUNCH_API std::unique_ptr<IoQueue> make_uring_queue(unsigned depth);
 /// pread(2) and pwrite(2) in `depth` threads, which start with the first request.
-std::unique_ptr<IoQueue> make_thread_queue(unsigned depth);
+AUTOLAUNCH_API std::unique_ptr<IoQueue> make_thread_queue(unsigned depth);
 
 }  // namespace autolaunch

@@ -1,4 +1,4 @@
-#include "checkpoint/storage/io_queue.hpp"
+#include "base/io_queue.hpp"
 
 #include <autolaunch/error.hpp>
 
