@@ -221,6 +221,19 @@ Json form_schema(const Key& key) {
                 {"verify", text_value}};
             return {{"type", "array"}, {"items", item}};
         }
+        case Form::tiers: {
+            const Json count = {{"type", "integer"}, {"minimum", 1}};
+            const Json words = any_of({{{"type", {"string", "integer"}}}});
+            Json tier = {{"type", "object"}, {"additionalProperties", false}};
+            tier["required"] = {"place"};
+            tier["properties"] = {{"place", {{"type", "string"}, {"minLength", 1}}},
+                                  {"every", words},
+                                  {"keep", any_of({count})},
+                                  {"keep_every", any_of({count})},
+                                  {"keep_best", any_of({count})},
+                                  {"bandwidth", words}};
+            return {{"type", "array"}, {"items", tier}};
+        }
         case Form::of_site:
             return {{"type", key.choices.empty() ? "object" : "boolean"}};
         case Form::free_form:

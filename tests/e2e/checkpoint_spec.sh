@@ -32,6 +32,22 @@ expect "what stays" "4 8 9 " "$(steps_in here)"
 there=$(steps_in there) # 6 may have gone here before its turn came
 [[ $there =~ ^4\ (6\ )?8\ 9\ $ ]] || fail "what stays in the second place: '$there'"
 
+# Several places, each with its own pace: the one at 5 and at the end, the other at 4, 8 and the end. What is damaged or lost is read from the next one.
+job 9 'checkpoint_dir: many' 'every: 1' 'keep: 3' 'drain_wait: 1m' \
+    'tiers: [{place: near, every: 4, keep: 4}, {place: far, every: 1h, keep: 9, bandwidth: 1GB}]' >many.yaml
+"$AUTOLAUNCH" plan -c many.yaml >plan.log 2>err.log || fail "plan: $(cat err.log)"
+for line in "drained  $work/near  every 4 steps, the newest 4" "drained  $work/far   every 3600 s, the newest 9, at most 1000 MB/s"; do
+    grep -q "$line" plan.log || fail "the plan has no '$line': $(grep -A5 'checkpoints of' plan.log)"
+done
+says 0 'done' "$AUTOLAUNCH" -c many.yaml
+[[ $(steps_in near) =~ ^([0-9]+\ )?[0-9]+\ 9\ $ ]] || fail "what stays in the first of several places: '$(steps_in near)'"
+[[ $(steps_in far) =~ ^[0-9]+\ 9\ $ ]] || fail "what stays in the second of several places: '$(steps_in far)'"
+rm -rf many near/step-00000009
+says 0 "resumed from step 9, $work/far/step-00000009" "$AUTOLAUNCH" -c many.yaml step_scheduler.max_steps=10
+# What has no time to be copied is named.
+says 0 "warning: rank 0: checkpoint: left behind: $work/slow lacks step 9, 8" "$AUTOLAUNCH" -c many.yaml step_scheduler.max_steps=9 \
+    checkpoint.checkpoint_dir=late checkpoint.drain_wait=100ms 'checkpoint.tiers=[{place: slow, bandwidth: 1000}]'
+
 # Another job begins with it: the newest, or the one that is named; once it has its own, those count.
 job 11 'checkpoint_dir: other' 'restore_from: there' >from.yaml
 says 0 'resumed from step 9' "$AUTOLAUNCH" -c from.yaml

@@ -1,5 +1,6 @@
 // What the spec says of checkpoints, as the library takes it over.
 #include "checkpoint/options_of_spec.hpp"
+#include "checkpoint/place/further_places.hpp"
 #include "checkpoint/start_place.hpp"
 #include "session/checkpoint_settings.hpp"
 
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 using namespace autolaunch;
 
@@ -34,11 +36,25 @@ CheckpointSettings all_of_them() {
     return settings;
 }
 
+std::vector<TierSettings> two_tiers() {
+    TierSettings near{.place = "/shared/"}, far{.place = "s3://bucket/prefix"};
+    near.every_steps = 500;
+    near.keep_every = 1000;
+    far.every_seconds = 7200;
+    far.keep = 10;
+    far.keep_best = 2;
+    far.bytes_per_second = std::uint64_t{1} << 63;
+    return {near, far};
+}
+
 }  // namespace
 
 TEST_CASE("settings of checkpoints reach the ranks as they were") {
     const CheckpointSettings all = all_of_them();
     CHECK(checkpoint_settings_from(to_text(all)) == all);
+    CheckpointSettings tiered = all;
+    tiered.tiers = two_tiers();
+    CHECK(checkpoint_settings_from(to_text(tiered)) == tiered);
     CHECK(to_text(all).find('\n') == std::string::npos);
     CHECK(to_text(CheckpointSettings{}).empty());
     CHECK(checkpoint_settings_from("") == CheckpointSettings{});
@@ -52,7 +68,9 @@ TEST_CASE("settings that nobody wrote so are refused") {
     for (const char* wrong :
          {"{", "[]", "7", "{\"keep\":1.5}", "{\"keep\":4294967297}", "{\"keep\":\"3\"}",
           "{\"every_seconds\":-1}", "{\"every_seconds\":1e999}", "{\"drain\":1}",
-          "{\"node_local\":1}", "{\"keep\":[[1]]}"})
+          "{\"node_local\":1}", "{\"keep\":[[1]]}", "{\"tiers\":1}", "{\"tiers\":[1]}",
+          "{\"tiers\":[{\"keep\":\"3\"}]}", "{\"tiers\":[{\"bytes_per_second\":-1}]}",
+          "{\"tiers\":[[[[1]]]]}"})
         CHECK_THROWS_AS_MESSAGE(checkpoint_settings_from(wrong), Error, wrong);
 }
 
@@ -83,6 +101,69 @@ TEST_CASE("the spec's word wins over the trainer's, and what it does not say sta
     CHECK(told.drain.keep_best == 1);
     CHECK(told.drain.wait_at_end == std::chrono::seconds(2));
     CHECK(told.restore_from == "/b/step-00000004");
+}
+
+TEST_CASE("several places take the one's part, each with what it says, the rest from the section") {
+    CheckpointOptions own;
+    own.directory = "/mine";
+    own.drain.place = "/own";
+    CheckpointSettings settings;
+    settings.keep_every = 2000;
+    settings.keep_best = 1;
+    settings.drain_wait_seconds = 5;
+    settings.tiers = two_tiers();
+    const CheckpointOptions told = with_settings(own, settings);
+    CHECK(told.drain.wait_at_end == std::chrono::seconds(5));
+    const auto places = further_places(told);
+    REQUIRE(places.size() == 2);
+    CHECK(places[0].place == "/shared");
+    CHECK(places[0].every_steps == 500);
+    CHECK(places[0].keep == 2);
+    CHECK(places[0].keep_every == 1000);
+    CHECK(places[0].keep_best == 1);
+    CHECK(places[1].place == "s3://bucket/prefix");
+    CHECK(places[1].every_seconds == 7200);
+    CHECK(places[1].keep == 10);
+    CHECK(places[1].keep_every == 2000);
+    CHECK(places[1].keep_best == 2);
+    CHECK(places[1].bytes_per_second == std::uint64_t{1} << 63);
+    // The spec's one place takes the part of the trainer's several.
+    CheckpointOptions several;
+    several.directory = "/mine";
+    several.tiers = {{.place = "/a"}, {.place = "/b"}};
+    CheckpointSettings one;
+    one.drain = "/c/";
+    REQUIRE(further_places(with_settings(several, one)).size() == 1);
+    CHECK(further_places(with_settings(several, one))[0].place == "/c");
+    CHECK(further_places(CheckpointOptions{}).empty());
+}
+
+TEST_CASE("places that make no sense are refused by their names") {
+    const auto refused = [](const CheckpointOptions& options, const char* said) {
+        try {
+            further_places(options);
+            FAIL(said);
+        } catch (const Error& error) {
+            CHECK(error.code() == ErrorCode::invalid_argument);
+            CHECK_MESSAGE(std::string(error.what()).find(said) != std::string::npos, error.what());
+        }
+    };
+    CheckpointOptions options;
+    options.directory = "/mine/";
+    options.drain.place = "/a";
+    options.tiers = {{.place = "/b"}};
+    refused(options, "drain.place (checkpoint.drain) and tiers (checkpoint.tiers) both say");
+    options.drain.place.clear();
+    options.tiers = {{.place = "/b"}, {.place = "/b/."}};
+    refused(options, "checkpoints go to /b/. twice");
+    options.tiers = {{.place = "/mine"}};
+    refused(options, "checkpoints go to /mine twice");
+    options.tiers = {{.place = ""}};
+    refused(options, "has no name");
+    options.tiers = {{.place = "/b", .keep = 0}};
+    refused(options, "/b: keep is 0");
+    options.tiers = {{.place = "/b", .every_seconds = -1}};
+    refused(options, "/b: keep_every, keep_best, every_steps and every_seconds must be 0 or more");
 }
 
 TEST_CASE("settings are for the directory that they name, by whichever name") {

@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ struct CheckpointEvents {
     std::function<void(const std::string& text)> note;
     std::chrono::milliseconds progress_every{
         10'000};  ///< a note, while rank 0 writes beside the trainer
-    /// The step that is being copied elsewhere, and must stay.
-    std::function<std::optional<std::int64_t>()> pinned = {};
+    /// The steps that are being copied elsewhere, and must stay.
+    std::function<std::set<std::int64_t>()> pinned = {};
     /// A checkpoint's state was read by all ranks.
     std::function<void(std::int64_t step, const std::filesystem::path& path)> loaded = {};
     /// One that counted is gone; on the leader of every node, as published.

@@ -247,7 +247,7 @@ void remove_checkpoint(Storage& storage, const fs::path& directory, const std::s
 std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& directory,
                                            const CheckpointOptions& options,
                                            std::int64_t just_saved,
-                                           std::optional<std::int64_t> pinned,
+                                           const std::set<std::int64_t>& pinned,
                                            const TellDeleted& tell) {
     std::vector<KeptCheckpoint> checkpoints;
     std::vector<UnusableCheckpoint> unknown;
@@ -265,7 +265,7 @@ std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& dir
         return LookedAt{LookedAt::unknown, {}};
     };
     for (const std::string& name : no_longer_kept(checkpoints, options, just_saved, look))
-        if (!pinned || step_of(name) != pinned)
+        if (!pinned.contains(step_of(name).value_or(-1)))
             remove_checkpoint(storage, directory, name, tell);
     return unknown;
 }
