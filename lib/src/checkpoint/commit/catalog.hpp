@@ -30,6 +30,8 @@ inline constexpr char kReplacedSuffix[] = ".replaced";
 inline constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
 
 std::string checkpoint_name(std::int64_t step);  ///< "step-00001200"
+/// Of such a name, or one that is to be replaced; nothing for other names.
+std::optional<std::int64_t> step_of(const std::string& name);
 
 /// A directory that is named like a complete checkpoint.
 struct Candidate {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -62,8 +63,10 @@ void Drain::finish() {
 void Drain::wake(std::optional<std::int64_t> saved) {
     {
         const std::lock_guard lock(mutex_);
-        if (saved)
+        if (saved) {
             saved_again_.insert(*saved);
+            unseen_.insert(*saved);
+        }
         woken_ = true;
         idle_ = false;
     }
@@ -83,9 +86,12 @@ DrainProgress Drain::progress() const {
 DrainRest Drain::rest() const {
     const std::lock_guard lock(mutex_);
     DrainRest rest{left_, progress_, failure_};
-    for (const std::int64_t step : saved_again_)
-        if (std::find(left_.begin(), left_.end(), step) == left_.end())
-            rest.steps.insert(rest.steps.begin(), step);
+    // Of those that nobody has looked at yet, no more than will stay.
+    int stay = options_.retention.keep;
+    for (auto step = unseen_.rbegin(); step != unseen_.rend() && stay-- > 0; ++step)
+        if (std::find(left_.begin(), left_.end(), *step) == left_.end())
+            rest.steps.push_back(*step);
+    std::sort(rest.steps.begin(), rest.steps.end(), std::greater<>());
     return rest;
 }
 
@@ -150,10 +156,17 @@ void Drain::wait_woken(bool failed, std::chrono::milliseconds pause) {
 }
 
 DrainDecision Drain::decide() {
+    std::set<std::int64_t> seen;
+    {
+        const std::lock_guard lock(mutex_);
+        seen = unseen_;
+    }
     const auto near = near_checkpoints();
     DrainDecision decision = decide_drain(near, far_checkpoints(), options_.retention, at_end_);
     const std::lock_guard lock(mutex_);
     left_ = decision.left;
+    for (const std::int64_t step : seen)
+        unseen_.erase(step);
     return decision;
 }
 

@@ -38,6 +38,8 @@ struct DrainSettings {
     std::vector<DrainSource> others = {};
     DrainRetention retention = {};       ///< of the far tier
     std::uint64_t bytes_per_second = 0;  ///< to and from the far tier, of this drain; 0: no limit
+    /// Called once, before the first copy to the far tier. Empty: nothing.
+    std::function<void()> before_first = {};
     /// Steps that somebody reads in the far tier just now: they are not deleted. Empty: none.
     std::function<std::set<std::int64_t>()> needed = {};
     std::shared_ptr<DrainCrew> crew =
@@ -54,6 +56,7 @@ struct DrainedCheckpoint {
     std::filesystem::path path;
     std::uint64_t bytes = 0;  ///< copied; what was there from an attempt before is not
     double seconds = 0;
+    std::uint64_t total_bytes = 0;  ///< of all its files
 };
 
 /// Called by the drain's thread.
@@ -166,12 +169,14 @@ private:
     /// Those that could not be read in this round, which fails with the newest one's reason once
     /// the others are done. They are tried again in the next.
     std::map<std::int64_t, Error> put_off_;
-    std::uint64_t copied_bytes_ = 0;
+    std::atomic<std::uint64_t> copied_bytes_ = 0;
+    bool has_begun_ = false;
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     bool woken_ = true, idle_ = false;
     std::set<std::int64_t> saved_again_;
+    std::set<std::int64_t> unseen_;  ///< saved since it was decided what is left
     DrainProgress progress_;
     std::vector<std::int64_t> left_;
     std::string failure_;

@@ -19,6 +19,17 @@ namespace autolaunch {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+std::uint64_t bytes_of(const Manifest& manifest) {
+    std::uint64_t bytes = 0;
+    for (const Manifest::File& file : manifest.files)
+        bytes += file.bytes;
+    return bytes;
+}
+
+}  // namespace
+
 std::string Drain::manifest_in(const DrainSource& source, std::int64_t step) {
     return read_whole(*source.storage, source.directory / checkpoint_name(step) / kManifestName,
                       kMaxManifestBytes);
@@ -28,10 +39,8 @@ std::string Drain::manifest_in(const DrainSource& source, std::int64_t step) {
 Deadline Drain::deadline_of(const Manifest& manifest) const {
     if (options_.bytes_per_second == 0)
         return Deadline::after(options_.copy_timeout);
-    double bytes = 0;
-    for (const Manifest::File& file : manifest.files)
-        bytes += static_cast<double>(file.bytes);
-    const double seconds = 2 * bytes / static_cast<double>(options_.bytes_per_second);
+    const double seconds = 2 * static_cast<double>(bytes_of(manifest)) /
+                           static_cast<double>(options_.bytes_per_second);
     constexpr double kMost_s = 365.0 * 24 * 3600;
     return Deadline::after(options_.copy_timeout + std::chrono::seconds(static_cast<std::int64_t>(
                                                        std::min(seconds, kMost_s))));
@@ -81,6 +90,8 @@ void Drain::copy_from(const DrainSource& source, std::int64_t step) {
     });
     const Deadline deadline = deadline_of(manifest);
     copied_bytes_ = 0;
+    if (!std::exchange(has_begun_, true) && options_.before_first)
+        options_.before_first();
     far_->prepare(name, deadline);
     if (!all_there(step, manifest, copy_with_crew(source, step, text, manifest, deadline)))
         return;
@@ -92,7 +103,7 @@ void Drain::copy_from(const DrainSource& source, std::int64_t step) {
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (events_.drained)
-        events_.drained({step, path, copied_bytes_, seconds.count()});
+        events_.drained({step, path, copied_bytes_, seconds.count(), bytes_of(manifest)});
 }
 
 // The files that are in the far tier now. The others' answers are waited for even where this node's
@@ -237,7 +248,8 @@ void Drain::copy_file(const std::string& name, const DrainSource& source,
         return std::make_unique<BlockReader>(*source.storage, source.directory / name, file);
     });
     const auto read = [&](std::uint64_t offset, std::span<std::byte> bytes) {
-        let_pass(bytes.size());
+        if (stop_)
+            throw AbortedError("the drain was stopped");
         if (offset % Manifest::kBlockBytes != 0 ||
             (bytes.size() % Manifest::kBlockBytes != 0 && offset + bytes.size() != file.bytes))
             throw Error(ErrorCode::invalid_argument, "a tier asked for a part of a block");
@@ -250,11 +262,14 @@ void Drain::copy_file(const std::string& name, const DrainSource& source,
                             content.size());
             });
         });
-        copied_bytes_ += bytes.size();
         const std::lock_guard lock(mutex_);
         progress_.bytes_done += bytes.size();
     };
-    far_->put(name, file, read, deadline);
+    const auto pass = [&](std::uint64_t bytes) {
+        let_pass(bytes);
+        copied_bytes_ += bytes;
+    };
+    far_->put(name, file, read, pass, deadline);
 }
 
 }  // namespace autolaunch

@@ -7,7 +7,7 @@ namespace autolaunch {
 
 namespace {
 
-constexpr std::chrono::milliseconds kBurst(100), kLook(50);
+constexpr std::chrono::milliseconds kBurst(100), kGlance(50);
 
 }  // namespace
 
@@ -16,6 +16,7 @@ RateLimit::Clock::time_point RateLimit::pass(std::uint64_t bytes, Clock::time_po
         return now;
     const std::chrono::duration<double> time(static_cast<double>(bytes) /
                                              static_cast<double>(rate_));
+    const std::lock_guard lock(mutex_);
     free_ = std::max(free_, now - kBurst) + std::chrono::duration_cast<Clock::duration>(time);
     return std::max(free_, now);
 }
@@ -26,7 +27,7 @@ void RateLimit::take(std::uint64_t bytes, const std::function<bool()>& stop) {
         const auto left = then - Clock::now();
         if (left <= Clock::duration::zero())
             return;
-        std::this_thread::sleep_for(std::min<Clock::duration>(left, kLook));
+        std::this_thread::sleep_for(std::min<Clock::duration>(left, kGlance));
     }
 }
 

@@ -2,11 +2,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 
 namespace autolaunch {
 
 /// A token bucket: bytes may pass at a rate, and after a pause as many at once as a tenth of a
-/// second lets through. Pure but for take(). Owner: a Drain. Threads: one at a time.
+/// second lets through. Owner: a Drain. Threads: any. Blocks:
+/// take().
 class RateLimit {
 public:
     using Clock = std::chrono::steady_clock;
@@ -21,6 +23,7 @@ public:
 
 private:
     std::uint64_t rate_;
+    std::mutex mutex_;
     Clock::time_point free_ = {};  ///< what is asked for then waits for nothing before it
 };
 
