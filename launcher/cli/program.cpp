@@ -30,6 +30,7 @@
 #include "policy/job_workspace.hpp"
 #include "report/screen.hpp"
 #include "run/ask_job.hpp"
+#include "run/checkpoint_times.hpp"
 #include "run/clean.hpp"
 #include "run/container_doctor.hpp"
 #include "run/node_tasks.hpp"
@@ -441,7 +442,8 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     if (line.json)
         place.screen.print_json(plan_json(plan, line.secrets));
     else
-        place.screen.print(plan_table(plan, line.secrets));
+        place.screen.print(plan_table(plan, line.secrets) +
+                           checkpoint_times(plan, runs_before(plan)));
     require_allowed(verdict);
     return exit_code::kSuccess;
 }

@@ -415,6 +415,10 @@ std::optional<LineageParent> CheckpointEngine::parent_at(std::int64_t step) {
 
 std::string CheckpointEngine::finished_manifest(Manifest& manifest, const Job& job) {
     complete(manifest, job);
+    std::uint64_t bytes = 0;
+    for (const Manifest::File& file : manifest.files)
+        bytes += file.bytes;
+    published_bytes_ = static_cast<std::int64_t>(bytes);
     manifest.parent_step = place_->newest_step();
     const crypto::SigningKey& signer = keys_.signer();
     std::optional<LineageParent> parent;

@@ -79,6 +79,7 @@ public:
     std::optional<Cost> take_cost();
     /// Of the last save that was published, also from within Events::published.
     double durable_seconds() const { return durable_seconds_; }
+    std::int64_t published_bytes() const { return published_bytes_; }  ///< rank 0 knows
     /// `at_hand`: a copy in memory, which is taken where nothing is newer.
     std::optional<CheckpointInfo> latest(std::int64_t before,
                                          const std::optional<CheckpointInfo>& at_hand = {});
@@ -144,6 +145,7 @@ private:
     std::atomic<double> cost_stall_seconds_{0},
         durable_seconds_{0};  // of the last that was published
     std::atomic<bool> has_cost_{false};
+    std::atomic<std::int64_t> published_bytes_{0};
     Job job_;
     std::optional<LineageParent> saved_last_;  // by this process, on rank 0
     std::unique_ptr<AsyncSave> in_flight_;     // last: it uses the others

@@ -102,7 +102,8 @@ public:
                               remember_stall(step, stall_seconds);
                           else
                               session.report_checkpoint(step, path, stall_seconds,
-                                                        engine.durable_seconds());
+                                                        engine.durable_seconds(),
+                                                        engine.published_bytes());
                           if (drains)
                               drains->wake(step);
                       },
@@ -158,7 +159,8 @@ public:
         // What is on the nodes alone is lost with one of them: it counts from here on.
         if (spread())
             events.counts = [this](const DrainedCheckpoint& one) {
-                session.report_checkpoint(one.step, one.path, stall_of(one.step));
+                session.report_checkpoint(one.step, one.path, stall_of(one.step), {},
+                                          static_cast<std::int64_t>(one.total_bytes));
             };
         return make_job_drains(world, options, leaders, events);
     }
@@ -168,6 +170,9 @@ public:
         std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)",
                       static_cast<double>(checkpoint.bytes) / 1e9, checkpoint.seconds);
         session.report_message("checkpoint: drained to " + checkpoint.path.string() + text);
+        session.report_checkpoint_drained(
+            checkpoint.step, checkpoint.path, static_cast<std::int64_t>(checkpoint.total_bytes),
+            static_cast<std::int64_t>(checkpoint.bytes), checkpoint.seconds);
     }
 
     // Once of each: an evaluation may read the same one again and again.
