@@ -74,6 +74,19 @@ std::string tier_words(const CheckpointSettings& settings, const TierSettings& t
     return join(words, ", ");
 }
 
+std::string stripe_words(const CheckpointSettings& settings) {
+    if (settings.stripe_auto.value_or(false))
+        return "by the files' sizes";
+    std::vector<std::string> words;
+    if (settings.stripe_count)
+        words.push_back(*settings.stripe_count < 0
+                            ? "over all servers"
+                            : fmt::format("over {} servers", *settings.stripe_count));
+    if (settings.stripe_bytes)
+        words.push_back(fmt::format("{} KiB in one piece", *settings.stripe_bytes >> 10));
+    return join(words, ", ");
+}
+
 }  // namespace
 
 CheckpointSettings checkpoint_settings(const CheckpointSpec& checkpoint,
@@ -102,6 +115,12 @@ CheckpointSettings checkpoint_settings(const CheckpointSpec& checkpoint,
         settings.tiers.push_back(tier_settings(tier, workdir));
     if (checkpoint.drain_wait.count() >= 0)
         settings.drain_wait_seconds = std::chrono::duration<double>(checkpoint.drain_wait).count();
+    if (checkpoint.stripe.automatic)
+        settings.stripe_auto = true;
+    if (checkpoint.stripe.count != 0)
+        settings.stripe_count = checkpoint.stripe.count;
+    if (checkpoint.stripe.bytes != 0)
+        settings.stripe_bytes = static_cast<std::uint64_t>(checkpoint.stripe.bytes);
     settings.restore_from = place_from(checkpoint.restore_from, workdir);
     if (settings != CheckpointSettings{})
         settings.directory = place_from(checkpoint.checkpoint_dir, workdir);
@@ -125,6 +144,7 @@ std::string keys_without_library(const JobSpec& spec) {
     };
     add("drain", !checkpoint.drain.empty());
     add("tiers", !checkpoint.tiers.empty());
+    add("stripe", checkpoint.stripe != StripeSpec{});
     add("keep_every", checkpoint.keep_every.has_value());
     add("keep_best", checkpoint.keep_best.has_value());
     add("node_local", checkpoint.node_local.value_or(false));
@@ -140,6 +160,8 @@ std::vector<std::vector<std::string>> checkpoint_rows(const LaunchPlan& plan) {
                     settings.directory.empty() ? "where the trainer says" : settings.directory});
     rows.push_back({"kept", what_stays(settings.keep, settings.keep_every, settings.keep_best),
                     settings.node_local.value_or(false) ? "each node its ranks' files alone" : ""});
+    if (const std::string stripe = stripe_words(settings); !stripe.empty())
+        rows.push_back({"striped", stripe, "where it is Lustre or BeeGFS"});
     if (!settings.drain.empty())
         rows.push_back({"drained", settings.drain,
                         what_stays(settings.drain_keep, settings.keep_every, settings.keep_best)});

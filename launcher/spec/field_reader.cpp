@@ -120,6 +120,7 @@ private:
     }
     bool read(std::vector<StageInSpec>& field) { return read_by(read_stage_in, field); }
     bool read(std::vector<TierSpec>& field) { return read_by(read_tiers, field); }
+    bool read(StripeSpec& field) { return read_by(read_stripe, field); }
     bool read(ResourceSpec& field) {
         if (key_.form == Form::nodes)
             return read_nodes(field);

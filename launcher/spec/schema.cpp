@@ -497,6 +497,10 @@ Section checkpoint_section() {
           "500MB}]. `every` is the least between two that come there, in steps or time; "
           "`bandwidth` what draining may move there a second, over all nodes; `keep`, "
           "`keep_every` and `keep_best` say what stays there (docs/checkpoint-tiers.md)."},
+         {"stripe", Form::stripe, FIELD(checkpoint.stripe), "",
+          "How new files are spread over the servers of Lustre or BeeGFS, here and in further "
+          "places: {count: 8, size: 4MiB}, count a number or all; or auto, by the files' sizes as "
+          "they grow, on Lustre (docs/checkpoints.md). Without it: as the directory is."},
          {"drain_wait", Form::duration, FIELD(checkpoint.drain_wait), "",
           "How long the trainer's end waits for what is not there yet, in all places together."},
          {"node_local", Form::boolean, FIELD(checkpoint.node_local), "",
@@ -987,6 +991,8 @@ std::string expectation(const Key& key) {
         case Form::tiers:
             return "a list of {place: /shared/run7, every: 30m, keep: 3, keep_every, keep_best, "
                    "bandwidth: 500MB}";
+        case Form::stripe:
+            return "auto, or {count: 8, size: 4MiB} (count: all for all of them)";
         case Form::of_site:
             return key.choices.empty() ? "a mapping" : choice_expectation(key);
         case Form::free_form:

@@ -234,6 +234,13 @@ Json form_schema(const Key& key) {
                                   {"bandwidth", words}};
             return {{"type", "array"}, {"items", tier}};
         }
+        case Form::stripe: {
+            Json parts = {{"type", "object"}, {"additionalProperties", false}};
+            parts["properties"] = {
+                {"count", any_of({{{"type", "integer"}, {"minimum", 1}}, {{"const", "all"}}})},
+                {"size", any_of({{{"type", {"string", "integer"}}}})}};
+            return any_of({{{"const", "auto"}}, parts});
+        }
         case Form::of_site:
             return {{"type", key.choices.empty() ? "object" : "boolean"}};
         case Form::free_form:

@@ -5,6 +5,15 @@
 
 namespace autolaunch::launcher {
 
+/// checkpoint.stripe.
+struct StripeSpec {
+    bool automatic = false;
+    int count = 0;           ///< -1: all; 0: not said
+    std::int64_t bytes = 0;  ///< 0: not said
+
+    bool operator==(const StripeSpec&) const = default;
+};
+
 /// A further place of checkpoints: an entry of checkpoint.tiers.
 struct TierSpec {
     std::string place;  ///< a directory or s3://BUCKET/PREFIX

@@ -82,7 +82,60 @@ private:
     }
 };
 
+class StripeReader : MappingReader {
+public:
+    StripeReader(std::string path, std::vector<SpecError>& errors)
+        : MappingReader(std::move(path), errors) {}
+
+    void read(const Value& value, StripeSpec& stripe) {
+        for (const Entry& entry : value.entries)
+            read_key(entry, stripe);
+        if (good_ && stripe.count == 0 && stripe.bytes == 0)
+            complain(value.at, path_, "says neither count nor size");
+    }
+
+private:
+    void read_key(const Entry& entry, StripeSpec& stripe) {
+        const std::string& text = entry.value.text;
+        if (entry.key == "count") {
+            long long count = 0;
+            if (is_text(entry.value) && text == "all")
+                stripe.count = -1;
+            else if (is_text(entry.value) && parse_integer(text, count) && count >= 1 &&
+                     count <= kMostStripes)
+                stripe.count = static_cast<int>(count);
+            else
+                expected(entry, "a number from 1 to 2000, or all");
+        } else if (entry.key == "size") {
+            const auto bytes = is_text(entry.value) ? bytes_from(text) : std::nullopt;
+            // What both take: Lustre multiples of it, BeeGFS powers of two above it.
+            if (!bytes || *bytes < kLeastStripe || (*bytes & (*bytes - 1)) != 0 ||
+                *bytes > kLargestStripe)
+                return expected(entry, "a power of two from 64KiB to 2GiB, such as 4MiB");
+            stripe.bytes = *bytes;
+        } else {
+            unknown(entry, {"count", "size"});
+        }
+    }
+
+    static constexpr long long kMostStripes = 2000;
+    static constexpr std::int64_t kLeastStripe = 64 << 10, kLargestStripe = std::int64_t{2} << 30;
+};
+
 }  // namespace
+
+bool read_stripe(const Value& value, const std::string& path, StripeSpec& stripe,
+                 std::vector<SpecError>& errors) {
+    stripe = {};
+    if (value.is_scalar()) {
+        stripe.automatic = value.text == "auto";
+        return stripe.automatic;
+    }
+    if (!value.is_mapping())
+        return false;
+    StripeReader(path, errors).read(value, stripe);
+    return true;
+}
 
 std::string why_no_place(const std::string& place) {
     if (place.find("://") != place.npos && !place.starts_with(kBucket))

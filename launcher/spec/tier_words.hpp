@@ -13,6 +13,11 @@ namespace autolaunch::launcher {
 bool read_tiers(const Value& value, const std::string& path, std::vector<TierSpec>& tiers,
                 std::vector<SpecError>& errors);
 
+/// checkpoint.stripe: auto, or {count: N or all, size: 4MiB}. False for other kinds of values.
+/// Pure.
+bool read_stripe(const Value& value, const std::string& path, StripeSpec& stripe,
+                 std::vector<SpecError>& errors);
+
 /// Why it is no place of checkpoints; empty: it is one. Pure.
 std::string why_no_place(const std::string& place);
 /// Whether two of them are the same by their names. Pure.

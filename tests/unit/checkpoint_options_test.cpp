@@ -1,7 +1,9 @@
 // What the spec says of checkpoints, as the library takes it over.
+#include "base/file_io.hpp"
 #include "checkpoint/options_of_spec.hpp"
 #include "checkpoint/place/further_places.hpp"
 #include "checkpoint/start_place.hpp"
+#include "checkpoint/storage/striping.hpp"
 #include "session/checkpoint_settings.hpp"
 
 #include <autolaunch/error.hpp>
@@ -9,7 +11,9 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -33,6 +37,9 @@ CheckpointSettings all_of_them() {
     settings.drain_keep = 9;
     settings.drain_wait_seconds = 2;
     settings.restore_from = "/b/step-00000004";
+    settings.stripe_auto = false;
+    settings.stripe_count = -1;
+    settings.stripe_bytes = 4 << 20;
     return settings;
 }
 
@@ -101,6 +108,10 @@ TEST_CASE("the spec's word wins over the trainer's, and what it does not say sta
     CHECK(told.drain.keep_best == 1);
     CHECK(told.drain.wait_at_end == std::chrono::seconds(2));
     CHECK(told.restore_from == "/b/step-00000004");
+    CHECK(told.stripe.is_set());
+    CHECK(told.stripe.count == -1);
+    CHECK(told.stripe.bytes == 4 << 20);
+    CHECK(!same.stripe.is_set());
 }
 
 TEST_CASE("several places take the one's part, each with what it says, the rest from the section") {
@@ -142,7 +153,7 @@ TEST_CASE("places that make no sense are refused by their names") {
     const auto refused = [](const CheckpointOptions& options, const char* said) {
         try {
             further_places(options);
-            FAIL(said);
+            FAIL(std::string(said));
         } catch (const Error& error) {
             CHECK(error.code() == ErrorCode::invalid_argument);
             CHECK_MESSAGE(std::string(error.what()).find(said) != std::string::npos, error.what());
@@ -164,6 +175,65 @@ TEST_CASE("places that make no sense are refused by their names") {
     refused(options, "/b: keep is 0");
     options.tiers = {{.place = "/b", .every_seconds = -1}};
     refused(options, "/b: keep_every, keep_best, every_steps and every_seconds must be 0 or more");
+}
+
+TEST_CASE("how files are spread is said in the words of each file system") {
+    using Kind = ParallelFileSystem;
+    using Words = std::vector<std::vector<std::string>>;
+    const StripeOptions eight{.count = 8, .bytes = 4 << 20}, all{.count = -1},
+        by_size{.automatic = true};
+    CHECK(stripe_commands(Kind::lustre, eight, "/l/run") ==
+          Words{{"lfs", "setstripe", "-c", "8", "-S", "4096K", "/l/run"}});
+    CHECK(stripe_commands(Kind::lustre, all, "/l") ==
+          Words{{"lfs", "setstripe", "-c", "-1", "/l"}});
+    CHECK(stripe_commands(Kind::lustre, by_size, "/l") ==
+          Words{{"lfs", "setstripe", "-E", "256M", "-c", "1", "-E", "4G", "-c", "4", "-E", "-1",
+                 "-c", "-1", "/l"}});
+    CHECK(stripe_commands(Kind::beegfs, eight, "/b") ==
+          Words{{"beegfs-ctl", "--setpattern", "--numtargets=8", "--chunksize=4096k", "/b"},
+                {"beegfs", "entry", "set", "--num-targets=8", "--chunk-size=4096KiB", "/b"}});
+    CHECK(stripe_commands(Kind::beegfs, all, "/b").empty());
+    CHECK(stripe_commands(Kind::lustre, {}, "/l").empty());
+    CHECK(parallel_file_system_of("/proc") == Kind::none);
+    CHECK(parallel_file_system_of("/nonexistent") == Kind::none);
+}
+
+// No Lustre can be had here: FAKES of lfs and beegfs are asked, which write down what they are
+// asked.
+TEST_CASE("what spreads files is run, and what fails is a line") {
+    namespace fs = std::filesystem;
+    using Kind = ParallelFileSystem;
+    const fs::path folder = fs::temp_directory_path() / "autolaunch-fake-lfs";
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    const auto fake = [&](const char* name, const std::string& body) {
+        std::ofstream(folder / name) << "#!/bin/sh\n" << body << '\n';
+        fs::permissions(folder / name, fs::perms::owner_all);
+    };
+    const std::string path = std::getenv("PATH");
+    ::setenv("PATH", (folder.string() + ":/usr/bin:/bin").c_str(), 1);
+    const auto said = [&](Kind kind, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+        return stripe_directory(kind, {.count = 8}, "/l/run", timeout);
+    };
+    const std::string begin = "stripe has no effect on /l/run: ";
+    CHECK(said(Kind::none) == begin + "it is neither on Lustre nor on BeeGFS");
+    CHECK(said(Kind::lustre) == begin + "lfs is not installed");
+    CHECK(stripe_directory(Kind::beegfs, {.automatic = true}, "/b").find("no word for all") !=
+          std::string::npos);
+    fake("lfs", "echo \"$@\" >" + (folder / "asked").string());
+    CHECK(said(Kind::lustre).empty());
+    CHECK(read_file(folder / "asked") == "setstripe -c 8 /l/run\n");
+    fake("lfs", "echo 'error on ioctl: Permission denied' >&2; exit 1");
+    CHECK(said(Kind::lustre) == begin +
+                                    "lfs setstripe -c 8 /l/run failed: error on ioctl: "
+                                    "Permission denied");
+    fake("lfs", "exec sleep 60");
+    CHECK(said(Kind::lustre, std::chrono::milliseconds(200)).ends_with(" does not end"));
+    fake("beegfs", "echo \"$@\" >" + (folder / "asked").string());  // of version 8, alone
+    CHECK(said(Kind::beegfs).empty());
+    CHECK(read_file(folder / "asked") == "entry set --num-targets=8 /l/run\n");
+    ::setenv("PATH", path.c_str(), 1);
+    fs::remove_all(folder);
 }
 
 TEST_CASE("settings are for the directory that they name, by whichever name") {

@@ -111,6 +111,7 @@ private:
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
     void commit_as_writer(Communicator& world, Job& job, const WriteFiles& write);
     void prepare_directory(Communicator& world, Job& job);
+    void stripe_once();
     void find_parent(Communicator& world);
     void note_remarks(Communicator& world);
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
@@ -137,6 +138,7 @@ private:
     std::unique_ptr<CheckpointPlace> place_;
     std::vector<age::Recipient> recipients_;
     FileSaver saver_;
+    bool has_striped_ = false;
     bool has_looked_ = false;  // for the newest checkpoint of all
 
     AlignedMemory staging_;

@@ -4,6 +4,8 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/place/further_places.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
+#include "checkpoint/s3/s3_settings.hpp"
+#include "checkpoint/storage/striping.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -48,6 +50,15 @@ DrainSettings settings_of(const TierOptions& tier, bool lower_is_better) {
     return settings;
 }
 
+// What is made in it takes over how it is spread.
+void stripe_place(const std::string& place, const StripeOptions& stripe,
+                  const std::function<void(const std::string& text)>& note) {
+    make_posix_storage()->create_directories(place);
+    const std::string why = stripe_directory(parallel_file_system_of(place), stripe, place);
+    if (!why.empty())
+        note("warning: checkpoint: " + why);
+}
+
 DrainEvents events_of(const JobDrainEvents& job, bool is_first) {
     DrainEvents events{job.drained, job.note, job.deleted};
     if (is_first && job.counts)
@@ -78,6 +89,11 @@ std::vector<DrainLink> links_of(const CheckpointOptions& options,
             link.settings.directory = sources.front().directory;
             link.settings.others.assign(sources.begin() + 1, sources.end());
         }
+        if (options.stripe.is_set() && !s3::is_s3_url(places[i].place))
+            link.settings.before_first = [place = places[i].place, stripe = options.stripe,
+                                          note = events.note] {
+                stripe_place(place, stripe, note);
+            };
         sources.push_back({make_routed_storage(), places[i].place});
         links.push_back(std::move(link));
     }

@@ -71,6 +71,9 @@ CheckpointOptions with_settings(CheckpointOptions options, const CheckpointSetti
     if (settings.drain_wait_seconds)
         options.drain.wait_at_end = std::chrono::milliseconds(
             static_cast<std::int64_t>(*settings.drain_wait_seconds * 1000));
+    if (settings.stripe_auto || settings.stripe_count || settings.stripe_bytes)
+        options.stripe = {settings.stripe_auto.value_or(false), settings.stripe_count.value_or(0),
+                          settings.stripe_bytes.value_or(0)};
     if (!settings.restore_from.empty())
         options.restore_from = settings.restore_from;
     return options;

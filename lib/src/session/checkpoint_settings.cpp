@@ -60,6 +60,9 @@ void for_each_member(Settings& settings, const Visit& visit) {
     visit("drain_keep", settings.drain_keep);
     visit("tiers", settings.tiers);
     visit("drain_wait_seconds", settings.drain_wait_seconds);
+    visit("stripe_auto", settings.stripe_auto);
+    visit("stripe_count", settings.stripe_count);
+    visit("stripe_bytes", settings.stripe_bytes);
     visit("restore_from", settings.restore_from);
 }
 

@@ -35,6 +35,9 @@ struct CheckpointSettings {
     std::optional<int> drain_keep = {};
     std::vector<TierSettings> tiers = {};  ///< in place of `drain`; the nearest first
     std::optional<double> drain_wait_seconds = {};
+    std::optional<bool> stripe_auto = {};
+    std::optional<int> stripe_count = {};  ///< -1: all
+    std::optional<std::uint64_t> stripe_bytes = {};
     std::string restore_from = {};  ///< a checkpoint, or a place that has some
 
     bool operator==(const CheckpointSettings&) const = default;

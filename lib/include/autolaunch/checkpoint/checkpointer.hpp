@@ -53,6 +53,16 @@ struct TierOptions {
     std::uint64_t bytes_per_second = 0;
 };
 
+/// How the files of checkpoints are spread over the servers of a parallel file system, where it is
+/// Lustre or BeeGFS (docs/checkpoints.md). Nothing set: as the directory is.
+struct StripeOptions {
+    bool automatic = false;   ///< by the files' sizes as they grow, with Lustre; else as it is
+    int count = 0;            ///< servers (OSTs, targets) of a file; -1: all; 0: as it is
+    std::uint64_t bytes = 0;  ///< in one piece on each; 0: as it is
+
+    bool is_set() const noexcept { return automatic || count != 0 || bytes != 0; }
+};
+
 /// Files that only who has a key can read, and checkpoints that only who has a key can write
 /// (docs/encryption.md). The two need not go together.
 struct EncryptionOptions {
@@ -83,6 +93,8 @@ struct CheckpointOptions {
     bool lower_is_better = true;  ///< of the metric
     SaveSchedule schedule = {};   ///< for should_save()
     DrainOptions drain = {};
+    /// Of `directory`, and of further places that are directories.
+    StripeOptions stripe = {};
     /// In place of drain.place: several places, the nearest first, such as a shared file system and
     /// a bucket. Each is filled from the nearest place that has the checkpoint whole.
     std::vector<TierOptions> tiers = {};
