@@ -38,7 +38,7 @@ void upload(const std::string& path, const std::string& url, int parallel) {
     const std::size_t slash = url.rfind('/');
     const Environment environment = environment_of_process();
     s3::S3Client client(s3::locate(url.substr(0, slash), environment),
-                        s3::find_credentials(environment));
+                        s3::find_credential_source(environment));
     const UniqueFd file = open_file(path, O_RDONLY);
     const std::uint64_t bytes = std::filesystem::file_size(path);
     const auto start = std::chrono::steady_clock::now();

@@ -77,7 +77,7 @@ struct S3Anchor::Parts {
 S3Anchor::S3Anchor(const std::string& url, const Environment& environment)
     : parts_(std::make_unique<Parts>(
           Parts{s3::S3Client(s3::locate(url.ends_with('/') ? url : url + '/', environment),
-                             s3::find_credentials(environment))})) {}
+                             s3::find_credential_source(environment))})) {}
 
 S3Anchor::~S3Anchor() = default;
 

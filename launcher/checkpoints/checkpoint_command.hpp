@@ -73,4 +73,9 @@ struct CheckpointOutcome {
 /// mismatch for what is in files, SystemError for what cannot be read or written.
 CheckpointOutcome run_checkpoint_command(const CheckpointRequest& request);
 
+/// ls, show or verify over the places of a spec, the nearest first, as its paths: ls lists each,
+/// verify takes the newest of each, show that of all. A directory that is not there yet is passed
+/// over. Throws the same, and ExitError where none is there.
+CheckpointOutcome run_on_places(CheckpointRequest request);
+
 }  // namespace autolaunch::launcher

@@ -47,10 +47,12 @@ void take_spec(CollectRequest& request, const JobSpec& spec) {
                           .lower_is_better = settings.lower_is_better.value_or(true)};
     if (!place.place.empty())
         request.checkpoints.push_back(place);
-    place.place = settings.drain;
-    place.keep = settings.drain_keep.value_or(0);
-    if (!place.place.empty())
-        request.checkpoints.push_back(place);
+    for (const TierSettings& tier : tiers_of(settings))
+        request.checkpoints.push_back({.place = tier.place,
+                                       .keep = tier.keep.value_or(0),
+                                       .keep_every = tier.keep_every.value_or(0),
+                                       .keep_best = tier.keep_best.value_or(0),
+                                       .lower_is_better = place.lower_is_better});
     if (!settings.restore_from.empty())
         request.named.push_back(settings.restore_from);
 }

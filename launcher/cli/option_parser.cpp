@@ -141,9 +141,10 @@ Words words_of(Command command) {
                 "  autolaunch doctor --health-check --drain"};
         case Command::ckpt:
             return {"Looks at checkpoints, and makes others of them. docs/ckpt.md has all of it.",
-                    "autolaunch ckpt ls DIR [--json]\n"
-                    "       autolaunch ckpt show PATH [--tensors] [--only NAMES] [--json]\n"
-                    "       autolaunch ckpt verify PATH... [--json]\n"
+                    "autolaunch ckpt ls DIR | -c FILE [--json]\n"
+                    "       autolaunch ckpt show PATH | -c FILE [--tensors] [--only NAMES] "
+                    "[--json]\n"
+                    "       autolaunch ckpt verify PATH... | -c FILE [--json]\n"
                     "       autolaunch ckpt diff PATH PATH [--only NAMES] [--json]\n"
                     "       autolaunch ckpt export PATH OUT [--dtype TYPE] [--all] [--only NAMES] "
                     "[--max-file-size SIZE]\n"
@@ -355,10 +356,10 @@ void OptionParser::declare_all() {
             })
             .group("General");
     if (command_ != Command::schema && command_ != Command::topo && command_ != Command::lint &&
-        command_ != Command::ckpt && command_ != Command::report && command_ != Command::clean &&
-        command_ != Command::drain && command_ != Command::attach && command_ != Command::top &&
-        command_ != Command::policy && command_ != Command::audit && command_ != Command::login &&
-        command_ != Command::sweep && command_ != Command::render)
+        command_ != Command::report && command_ != Command::clean && command_ != Command::drain &&
+        command_ != Command::attach && command_ != Command::top && command_ != Command::policy &&
+        command_ != Command::audit && command_ != Command::login && command_ != Command::sweep &&
+        command_ != Command::render)
         option("-c,--config", config_, "The spec: a YAML file").type_name("FILE").group("General");
     if (command_ == Command::schema)
         flag("--markdown", markdown_, "The keys as Markdown tables").group("General");

@@ -270,7 +270,8 @@ void check_checkpoint_options(const CheckpointWord& known,
         {"--signing", {Action::new_key}},
         {"--vault-transit", {Action::new_key}},
         {"--plain", {Action::reshard}},
-        {"--trust-source", {Action::reshard}}};
+        {"--trust-source", {Action::reshard}},
+        {"--config", {Action::list, Action::show, Action::verify}}};
     const auto given = [&](const std::string& name) {
         return std::any_of(options.begin(), options.end(), [&](const std::string& option) {
             return option.substr(0, option.find('=')) == name;
@@ -566,7 +567,13 @@ CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
         return line;
     const CheckpointWord& known = checkpoint_word(words.empty() ? "" : words[0]);
     words.erase(words.begin());
-    if (words.size() < known.min_paths || words.size() > known.max_paths)
+    if (!line.spec_file.empty()) {
+        const auto paths = std::stable_partition(words.begin(), words.end(), is_override);
+        line.overrides.assign(words.begin(), paths);
+        words.erase(words.begin(), paths);
+    }
+    const bool names_places = !line.spec_file.empty() && words.empty();
+    if ((words.size() < known.min_paths && !names_places) || words.size() > known.max_paths)
         throw UsageError(words.size() < known.min_paths
                              ? std::string("ckpt ") + known.word + " needs a path"
                              : words.back() + ": that is one path too many",

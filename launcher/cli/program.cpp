@@ -13,6 +13,7 @@
 #include "cli/audit_lines.hpp"
 #include "cli/audited.hpp"
 #include "cli/build_info.hpp"
+#include "cli/checkpoint_places.hpp"
 #include "cli/completion.hpp"
 #include "cli/gc.hpp"
 #include "cli/job_options.hpp"
@@ -31,6 +32,7 @@
 #include "policy/job_workspace.hpp"
 #include "report/screen.hpp"
 #include "run/ask_job.hpp"
+#include "run/checkpoint_times.hpp"
 #include "run/clean.hpp"
 #include "run/container_doctor.hpp"
 #include "run/node_tasks.hpp"
@@ -222,14 +224,22 @@ AuditTrail audit_trail(const SiteSettings& site, const Place& place) {
 
 int run_checkpoints(const CommandLine& line, const Place& place) {
     const Screen& screen = place.screen;
+    const bool of_places = !line.spec_file.empty() && line.checkpoints.paths.empty();
+    CheckpointRequest request = line.checkpoints;
+    if (!line.spec_file.empty()) {
+        const SpecResult result = load_spec({line.spec_file, line.overrides, place.environment});
+        if (!result.errors.empty())
+            return report_errors(result.errors, place);
+        request = with_spec(std::move(request), result.spec, current_folder());
+    }
     try {
-        require_permission(line.checkpoints);
+        require_permission(request);
         const auto site = read_site_file();
         AuditTrail trail = audit_trail(site ? *site : SiteSettings{}, place);
-        audit_before(trail, line.checkpoints);
-        CheckpointRequest request = line.checkpoints;
+        audit_before(trail, request);
         request.vault = {site ? vault_of(*site) : VaultSpec{}, place.environment};
-        const CheckpointOutcome outcome = run_checkpoint_command(request);
+        const CheckpointOutcome outcome =
+            of_places ? run_on_places(request) : run_checkpoint_command(request);
         audit_after(trail, request, outcome);
         for (const std::string& one : outcome.passed_over)
             complain("passed over " + one, screen);
@@ -418,7 +428,8 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     if (line.json)
         place.screen.print_json(plan_json(plan, line.secrets));
     else
-        place.screen.print(plan_table(plan, line.secrets));
+        place.screen.print(plan_table(plan, line.secrets) +
+                           checkpoint_times(plan, runs_before(plan)));
     require_allowed(verdict);
     return exit_code::kSuccess;
 }

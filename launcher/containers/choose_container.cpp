@@ -68,7 +68,8 @@ std::vector<ContainerBind> choose_binds(const ContainerNeeds& needs, const Conta
     if (needs.workdir_is_given)
         add(binds, needs.workdir, true, "trainer.workdir");
     add(binds, needs.checkpoint_dir, true, "checkpoint.checkpoint_dir");
-    add(binds, needs.drain_dir, true, "checkpoint.drain");
+    for (const std::string& tier : needs.tier_dirs)
+        add(binds, tier, true, "a further place of checkpoints");
     add(binds, needs.restore_dir, false, "checkpoint.restore_from");
     for (const std::string& file : needs.key_files)
         add(binds, file, false, "a key of checkpoints");

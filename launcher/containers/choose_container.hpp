@@ -12,10 +12,11 @@ namespace autolaunch::launcher {
 struct ContainerNeeds {
     ContainerSpec spec;
     std::string run_dir, workdir;
-    bool workdir_is_given = false;                 ///< by trainer.workdir
-    std::string checkpoint_dir;                    ///< absolute; empty: none is named
-    std::string drain_dir = {}, restore_dir = {};  ///< of checkpoints, the same
-    std::vector<std::string> key_files = {};       ///< of checkpoints, absolute
+    bool workdir_is_given = false;            ///< by trainer.workdir
+    std::string checkpoint_dir;               ///< absolute; empty: none is named
+    std::vector<std::string> tier_dirs = {};  ///< further places of checkpoints, the same
+    std::string restore_dir = {};             ///< the same
+    std::vector<std::string> key_files = {};  ///< of checkpoints, absolute
     bool uses_gpus = false;
     bool uses_ports = false;                         ///< several nodes: HCAs may be
     std::vector<std::string> secret_variables = {};  ///< that hold secrets themselves

@@ -45,7 +45,8 @@ ContainerNeeds needs_of(const LaunchPlan& plan) {
         .workdir_is_given = !plan.spec.trainer.workdir.empty(),
         .checkpoint_dir = absolute(plan.spec.checkpoint.checkpoint_dir, plan.workdir)};
     const auto told = checkpoint_settings(plan.spec.checkpoint, plan.workdir);
-    needs.drain_dir = folder_of(told.drain);
+    for (const TierSettings& tier : tiers_of(told))
+        needs.tier_dirs.push_back(folder_of(tier.place));
     needs.restore_dir = folder_of(told.restore_from);
     needs.spec.image = absolute_image(needs.spec.image, plan.workdir);
     const CheckpointSpec& checkpoint = plan.spec.checkpoint;

@@ -254,7 +254,15 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
                                               .step = saved->step,
                                               .path = saved->path,
                                               .stall_seconds = saved->stall_seconds,
-                                              .save_seconds = saved->save_seconds});
+                                              .save_seconds = saved->save_seconds,
+                                              .bytes = saved->bytes});
+    } else if (const auto* drained = std::get_if<session::CheckpointDrained>(&message)) {
+        callbacks_.report(CheckpointDrained{.rank = peer.rank,
+                                            .step = drained->step,
+                                            .path = drained->path,
+                                            .bytes = drained->bytes,
+                                            .copied = drained->copied,
+                                            .seconds = drained->seconds});
     } else if (const auto* loaded = std::get_if<session::CheckpointLoaded>(&message)) {
         callbacks_.report(
             CheckpointLoaded{.rank = peer.rank, .step = loaded->step, .path = loaded->path});

@@ -74,6 +74,16 @@ struct CheckpointPublished {
     std::string path;
     double stall_seconds = 0;
     std::optional<double> save_seconds = {};  ///< from its begin until it was published
+    std::optional<std::int64_t> bytes = {};   ///< of all its files
+};
+/// It is in a further place.
+struct CheckpointDrained {
+    int rank = 0;
+    std::int64_t step = 0;
+    std::string path;
+    std::int64_t bytes = 0;   ///< of all its files
+    std::int64_t copied = 0;  ///< of them now
+    double seconds = 0;
 };
 /// The job's ranks have read its state.
 struct CheckpointLoaded {
@@ -299,12 +309,12 @@ struct Event {
     int generation = 0;
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, QueueTimeKnown, RankStarted,
                  StepReported, CheckpointPublished, CheckpointLoaded, CheckpointDeleted,
-                 MessageReported, StopRequested, RankSignalled, RankExited, StopExplained,
-                 StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost, WorldChanged,
-                 NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged, SpawnFailed,
-                 PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady, DataStaging,
-                 DataStaged, WarningRaised, FlightShown, StandstillNoticed, StandstillOver,
-                 StacksShown, JobHung, StragglersSeen, WaitsMeasured, JobEnded>
+                 CheckpointDrained, MessageReported, StopRequested, RankSignalled, RankExited,
+                 StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
+                 WorldChanged, NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged,
+                 SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady,
+                 DataStaging, DataStaged, WarningRaised, FlightShown, StandstillNoticed,
+                 StandstillOver, StacksShown, JobHung, StragglersSeen, WaitsMeasured, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -122,7 +122,17 @@ std::pair<const char*, Json> describe(const CheckpointPublished& e) {
     Json json = {
         {"rank", e.rank}, {"step", e.step}, {"path", e.path}, {"stall_seconds", e.stall_seconds}};
     set_if_known(json, "save_seconds", e.save_seconds);
+    set_if_known(json, "bytes", e.bytes);
     return {"checkpoint", json};
+}
+std::pair<const char*, Json> describe(const CheckpointDrained& e) {
+    return {"checkpoint_drained",
+            {{"rank", e.rank},
+             {"step", e.step},
+             {"path", e.path},
+             {"bytes", e.bytes},
+             {"copied", e.copied},
+             {"seconds", e.seconds}}};
 }
 std::pair<const char*, Json> describe(const CheckpointLoaded& e) {
     return {"checkpoint_loaded", {{"rank", e.rank}, {"step", e.step}, {"path", e.path}}};

@@ -137,7 +137,8 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
                                    .step = whole_number<std::int64_t>(line.at("step")),
                                    .path = known_or<std::string>(line, "path", ""),
                                    .stall_seconds = known_or(line, "stall_seconds", 0.0),
-                                   .save_seconds = known<double>(line, "save_seconds")};
+                                   .save_seconds = known<double>(line, "save_seconds"),
+                                   .bytes = known<std::int64_t>(line, "bytes")};
     if (name == "stop_requested")
         return StopRequested{.reason = known_or<std::string>(line, "reason", ""),
                              .failed = known_or(line, "failed", false),

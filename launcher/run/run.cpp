@@ -18,6 +18,7 @@
 #include "placement_watch/gpu_claims.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/node_loss.hpp"
+#include "plan/plan_checkpoint.hpp"
 #include "pmi/mpi_linkage.hpp"
 #include "python_module/plan_python_module.hpp"
 #include "python_start/plan_preload.hpp"
@@ -120,9 +121,10 @@ std::vector<QuotaFolder> written_folders(const JobSpec& spec, const EnvironmentM
     std::vector<QuotaFolder> folders;
     for (const StorageFolder& one : folders_of(spec, environment))
         folders.push_back({one.path, one.purpose});
-    if (const std::string& drain = spec.checkpoint.drain;
-        !drain.empty() && drain.find("://") == drain.npos)
-        folders.push_back({drain, "checkpoint.drain"});
+    const std::string workdir = absolute_path(spec.trainer.workdir).lexically_normal();
+    for (const TierSettings& tier : tiers_of(checkpoint_settings(spec.checkpoint, workdir)))
+        if (tier.place.find("://") == tier.place.npos)
+            folders.push_back({tier.place, "a further place of checkpoints"});
     return folders;
 }
 

@@ -18,11 +18,18 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(5);
 
 std::vector<std::string> paths_of(const JobSpec& spec) {
-    std::vector<std::string> paths;
     const CheckpointSpec& checkpoint = spec.checkpoint;
-    for (const std::string& path :
-         {std::string("."), spec.run_dir, spec.monitoring.log_path, spec.trainer.workdir,
-          checkpoint.checkpoint_dir, checkpoint.drain, checkpoint.restore_from})
+    std::vector<std::string> named = {".",
+                                      spec.run_dir,
+                                      spec.monitoring.log_path,
+                                      spec.trainer.workdir,
+                                      checkpoint.checkpoint_dir,
+                                      checkpoint.drain,
+                                      checkpoint.restore_from};
+    for (const TierSpec& tier : checkpoint.tiers)
+        named.push_back(tier.place);
+    std::vector<std::string> paths;
+    for (const std::string& path : named)
         if (!path.empty() && path.find("://") == std::string::npos)
             paths.push_back(absolute_path(path).lexically_normal().string());
     return paths;

@@ -1,16 +1,14 @@
 #include "spec/checkpoint_words.hpp"
 
 #include "base/text.hpp"
+#include "spec/tier_words.hpp"
 #include "spec/units.hpp"
 
-#include <filesystem>
 #include <string>
 
 namespace autolaunch::launcher {
 
 namespace {
-
-constexpr std::string_view kBucket = "s3://";
 
 class Judge {
 public:
@@ -31,30 +29,40 @@ private:
     std::vector<SpecError>& errors_;
 };
 
-bool is_bucket_path(const std::string& place) {
-    return place.size() > kBucket.size() && place[kBucket.size()] != '/';
+void check_further_places(Judge& judge, const CheckpointSpec& checkpoint) {
+    const bool has_tiers = !checkpoint.tiers.empty();
+    if (checkpoint.drain.empty() && judge.names("drain_keep"))
+        judge.fail("drain_keep", has_tiers ? "each entry of checkpoint.tiers has its own keep"
+                                           : "there is no checkpoint.drain that it is for");
+    if (!checkpoint.drain.empty() || has_tiers || judge.names("tiers"))
+        return;
+    if (judge.names("drain_wait"))
+        judge.fail("drain_wait", "there is no checkpoint.drain that it is for");
+    if (checkpoint.node_local.value_or(false))
+        judge.fail("node_local",
+                   "a node that is lost takes its files along: name a second place with "
+                   "checkpoint.drain, a directory that all nodes share or s3://BUCKET/PREFIX");
 }
 
 void check_drain(Judge& judge, const CheckpointSpec& checkpoint) {
+    check_further_places(judge, checkpoint);
     const std::string& place = checkpoint.drain;
-    if (place.empty()) {
-        for (const char* key : {"drain_keep", "drain_wait"})
-            if (judge.names(key))
-                judge.fail(key, "there is no checkpoint.drain that it is for");
-        if (checkpoint.node_local.value_or(false))
-            judge.fail("node_local",
-                       "a node that is lost takes its files along: name a second place with "
-                       "checkpoint.drain, a directory that all nodes share or s3://BUCKET/PREFIX");
+    if (place.empty())
         return;
-    }
-    if (place.find("://") != place.npos && !place.starts_with(kBucket))
-        judge.fail("drain", "expected a directory or s3://BUCKET/PREFIX");
-    else if (place.starts_with(kBucket) && !is_bucket_path(place))
-        judge.fail("drain", "expected s3://BUCKET/PREFIX");
-    else if (!checkpoint.checkpoint_dir.empty() &&
-             std::filesystem::path(place).lexically_normal() / "" ==
-                 std::filesystem::path(checkpoint.checkpoint_dir).lexically_normal() / "")
+    if (judge.names("tiers"))
+        judge.fail("tiers", "checkpoint.drain says where checkpoints go, too: name " + place +
+                                " in checkpoint.tiers and remove checkpoint.drain");
+    if (const std::string why = why_no_place(place); !why.empty())
+        judge.fail("drain", "expected " + why);
+    else if (!checkpoint.checkpoint_dir.empty() && is_same_place(place, checkpoint.checkpoint_dir))
         judge.fail("drain", "is checkpoint_dir itself; name another place");
+}
+
+void check_tiers(Judge& judge, const CheckpointSpec& checkpoint) {
+    for (const TierSpec& tier : checkpoint.tiers)
+        if (!checkpoint.checkpoint_dir.empty() &&
+            is_same_place(tier.place, checkpoint.checkpoint_dir))
+            judge.fail("tiers", tier.place + " is checkpoint_dir itself; name another place");
 }
 
 }  // namespace
@@ -83,6 +91,7 @@ void check_checkpoint(const Value& root, const CheckpointSpec& checkpoint,
     else if (interval && interval->steps && checkpoint.every_steps)
         judge.fail("every", "every_steps says it, too; remove one of the two");
     check_drain(judge, checkpoint);
+    check_tiers(judge, checkpoint);
 }
 
 }  // namespace autolaunch::launcher

@@ -8,6 +8,7 @@
 #include "spec/restart_rules.hpp"
 #include "spec/scalar.hpp"
 #include "spec/storage_words.hpp"
+#include "spec/tier_words.hpp"
 #include "spec/units.hpp"
 
 #include <algorithm>
@@ -118,6 +119,8 @@ private:
         return read_by(read_secret_keys, field);
     }
     bool read(std::vector<StageInSpec>& field) { return read_by(read_stage_in, field); }
+    bool read(std::vector<TierSpec>& field) { return read_by(read_tiers, field); }
+    bool read(StripeSpec& field) { return read_by(read_stripe, field); }
     bool read(ResourceSpec& field) {
         if (key_.form == Form::nodes)
             return read_nodes(field);

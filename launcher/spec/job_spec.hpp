@@ -7,6 +7,7 @@
 #include "spec/rendezvous_spec.hpp"
 #include "spec/secret_spec.hpp"
 #include "spec/storage_spec.hpp"
+#include "spec/tier_spec.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -161,6 +162,8 @@ struct CheckpointSpec {
     std::optional<bool> node_local;
     std::string drain;  ///< the second place, a directory or s3://…
     std::optional<int> drain_keep;
+    std::vector<TierSpec> tiers;  ///< in place of `drain`, several
+    StripeSpec stripe;
     std::chrono::milliseconds drain_wait{-1};  ///< below 0: the trainer's word
     std::string restore_from, model_save_format;
     std::string signing_key;  ///< a file

@@ -491,11 +491,21 @@ Section checkpoint_section() {
           "How many of the newest to keep there.",
           {},
           1},
+         {"tiers", Form::tiers, FIELD(checkpoint.tiers), "",
+          "In place of `drain` several places, the nearest first: [{place: /shared/run7, every: "
+          "30m, keep: 3}, {place: \"s3://BUCKET/PREFIX\", every: 2h, keep: 10, bandwidth: "
+          "500MB}]. `every` is the least between two that come there, in steps or time; "
+          "`bandwidth` what draining may move there a second, over all nodes; `keep`, "
+          "`keep_every` and `keep_best` say what stays there (docs/checkpoint-tiers.md)."},
+         {"stripe", Form::stripe, FIELD(checkpoint.stripe), "",
+          "How new files are spread over the servers of Lustre or BeeGFS, here and in further "
+          "places: {count: 8, size: 4MiB}, count a number or all; or auto, by the files' sizes as "
+          "they grow, on Lustre (docs/checkpoints.md). Without it: as the directory is."},
          {"drain_wait", Form::duration, FIELD(checkpoint.drain_wait), "",
-          "How long the trainer's end waits for what is not there yet."},
+          "How long the trainer's end waits for what is not there yet, in all places together."},
          {"node_local", Form::boolean, FIELD(checkpoint.node_local), "",
           "checkpoint_dir is each node's own, on its NVMe: it holds its ranks' files alone, and a "
-          "checkpoint counts when it is in `drain`."},
+          "checkpoint counts when it is in `drain`, or the first of `tiers`."},
          {"pass_over_unusable", Form::boolean, FIELD(checkpoint.pass_over_unusable), "false",
           "Whether to go on without checkpoints that cannot be used, anew where none is left."},
          {"memory_limit", Form::size, FIELD(checkpoint.memory_limit_bytes), "",
@@ -982,6 +992,11 @@ std::string expectation(const Key& key) {
             return "a list of {from: /shared/data or s3://bucket/folder/, as: NAME, verify: "
                    "sha256:… "
                    "or SHA256SUMS}";
+        case Form::tiers:
+            return "a list of {place: /shared/run7, every: 30m, keep: 3, keep_every, keep_best, "
+                   "bandwidth: 500MB}";
+        case Form::stripe:
+            return "auto, or {count: 8, size: 4MiB} (count: all for all of them)";
         case Form::of_site:
             return key.choices.empty() ? "a mapping" : choice_expectation(key);
         case Form::free_form:

@@ -50,6 +50,8 @@ enum class Form {
     secret_key,      ///< SECRET/KEY
     secret_keys,     ///< names to SECRET/KEY
     stage_in,        ///< a list of {from, as, verify}
+    tiers,           ///< a list of {place, every, keep, …}
+    stripe,          ///< auto, or {count, size}
     of_site,         ///< a mapping that launcher/site reads, as the administrator's file has it
     free_form        ///< the trainer's own
 };
@@ -69,7 +71,7 @@ using Field = std::variant<
     FieldOf<std::vector<KubernetesSpread>>, FieldOf<std::vector<KubernetesVolume>>,
     FieldOf<std::map<std::string, int>>, FieldOf<std::map<std::string, std::int64_t>>,
     FieldOf<KubernetesSecretKey>, FieldOf<std::map<std::string, KubernetesSecretKey>>,
-    FieldOf<std::vector<StageInSpec>>>;
+    FieldOf<std::vector<StageInSpec>>, FieldOf<std::vector<TierSpec>>, FieldOf<StripeSpec>>;
 
 struct Key {
     std::string_view name;

@@ -222,6 +222,26 @@ Json form_schema(const Key& key) {
                 {"unpack", {{"enum", {true, false, "tar", "zip"}}}}};
             return {{"type", "array"}, {"items", item}};
         }
+        case Form::tiers: {
+            const Json count = {{"type", "integer"}, {"minimum", 1}};
+            const Json words = any_of({{{"type", {"string", "integer"}}}});
+            Json tier = {{"type", "object"}, {"additionalProperties", false}};
+            tier["required"] = {"place"};
+            tier["properties"] = {{"place", {{"type", "string"}, {"minLength", 1}}},
+                                  {"every", words},
+                                  {"keep", any_of({count})},
+                                  {"keep_every", any_of({count})},
+                                  {"keep_best", any_of({count})},
+                                  {"bandwidth", words}};
+            return {{"type", "array"}, {"items", tier}};
+        }
+        case Form::stripe: {
+            Json parts = {{"type", "object"}, {"additionalProperties", false}};
+            parts["properties"] = {
+                {"count", any_of({{{"type", "integer"}, {"minimum", 1}}, {{"const", "all"}}})},
+                {"size", any_of({{{"type", {"string", "integer"}}}})}};
+            return any_of({{{"const", "auto"}}, parts});
+        }
         case Form::of_site:
             return {{"type", key.choices.empty() ? "object" : "boolean"}};
         case Form::free_form:

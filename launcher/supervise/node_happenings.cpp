@@ -252,6 +252,20 @@ void NodeSupervisor::note_for_stop(const Happening& happening) {
     const auto* saved = std::get_if<CheckpointPublished>(&happening);
     if (saved != nullptr && facts.on_checkpoint)
         facts.on_checkpoint(saved->step);
+    if (saved != nullptr && saved->bytes)
+        facts.saves.add_save(
+            saved->path,
+            MeasuredSave{.place = {},
+                         .step = saved->step,
+                         .bytes = *saved->bytes,
+                         .stall_seconds = saved->stall_seconds,
+                         .seconds = saved->save_seconds.value_or(saved->stall_seconds)});
+    if (const auto* drained = std::get_if<CheckpointDrained>(&happening)) {
+        facts.saves.add_drain(drained->path, drained->step, drained->bytes, drained->copied,
+                              drained->seconds);
+        if (facts.on_save)
+            facts.on_save();
+    }
     const double took = saved ? saved->save_seconds.value_or(saved->stall_seconds) : 0;
     if (took <= 0)
         return;

@@ -106,7 +106,7 @@ void StopPlanner::on_save() {
 
 void StopPlanner::record() {
     try {
-        if (facts_.saves.count() > 0)
+        if (!facts_.saves.is_empty())
             facts_.saves.write(plan_.run_dir);
     } catch (const Error& error) {
         if (!std::exchange(cannot_record_, true))

@@ -62,6 +62,10 @@ inline std::size_t check_kept_bytes(std::string_view bytes) {
     const SaveTimes times = SaveTimes::parse(bytes);
     require(times.count() <= SaveTimes::kMost &&
             SaveTimes::parse(times.to_text()).count() == times.count());
+    const SaveTimes again = SaveTimes::parse(times.to_text());
+    require(times.drains().size() <= SaveTimes::kMostPlaces &&
+            again.drains().size() == times.drains().size() &&
+            again.last().has_value() == times.last().has_value());
     if (const auto p99 = times.p99())
         require(p99->count() >= 0);
     found += times.count() > 0 ? 1 : 0;

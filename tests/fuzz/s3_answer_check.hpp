@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint/s3/credential_answers.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 
 #include <autolaunch/error.hpp>
@@ -20,20 +21,45 @@ inline std::size_t or_corrupt(auto parse) {
     }
 }
 
-/// What a bucket's server answers: a listing, uploads, an upload's id, or refused as corrupt; and
-/// what is shown of a problem is printable. Aborts where that is not so. How much was in it.
+/// It can stand in a header.
+inline std::size_t check_header_word(std::string_view text) {
+    for (const char c : text)
+        if (c <= ' ' || c > '~')
+            std::abort();
+    return text.empty() ? (std::abort(), 0U) : 1U;
+}
+
+inline std::size_t check_credentials(const TemporaryCredentials& got) {
+    check_header_word(crypto::as_text(got.credentials.secret));
+    check_header_word(crypto::as_text(got.credentials.session_token));
+    return check_header_word(got.credentials.key_id);
+}
+
+/// What a bucket's server answers, and who gives credentials for a time: a listing, uploads, an
+/// upload's id, or refused as corrupt; and what is shown of a problem is printable. Aborts where
+/// that is not so. How much was in it.
 inline std::size_t check_s3_bytes(std::string_view bytes) {
     std::size_t found = or_corrupt([&] {
         const ListPage page = parse_list(bytes);
         return page.objects.size() + page.prefixes.size();
     });
-    found += or_corrupt([&] { return parse_uploads(bytes).size(); });
+    found += or_corrupt([&] { return parse_uploads(bytes).uploads.size(); });
+    found += or_corrupt([&] { return parse_parts(bytes).parts.size(); });
     found += or_corrupt([&] { return parse_upload_id(bytes).empty() ? 0U : 1U; });
     const Problem problem = parse_problem(bytes);
     for (const char c : problem.code + problem.message)
         if (c < ' ' || c > '~')
             std::abort();
     advice(403, problem.code);
+    found += or_corrupt([&] { return check_credentials(parse_sts_credentials(bytes)); });
+    found += or_corrupt([&] { return check_credentials(parse_credentials_json(bytes)); });
+    or_corrupt([&] { return check_header_word(parse_metadata_token(bytes)); });
+    or_corrupt([&] {
+        const std::string role = parse_role_name(bytes);
+        if (role.find('/') != std::string::npos)
+            std::abort();
+        return check_header_word(role);
+    });
     return found + (problem.code.empty() ? 0 : 1);
 }
 

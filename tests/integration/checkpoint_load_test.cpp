@@ -259,11 +259,14 @@ TEST_CASE(
 
 TEST_CASE("what is damaged or cannot be read while it is loaded is read from the second place") {
     const TemporaryDirectory temporary;
-    const fs::path near = temporary.path() / "near", far = temporary.path() / "far";
+    const fs::path near = temporary.path() / "near", far = temporary.path() / "far",
+                   archive = temporary.path() / "archive";
     const char* const shard = "step-00000002/shard-00001-model-00001-of-00001.safetensors";
     save_sample(1, near, kLarge, 1);
     save_sample(1, near, kLarge, 2);
     fs::create_directories(far);
+    fs::create_directories(archive);
+    bool has_archive = false;
     fs::copy(near / "step-00000002", far / "step-00000002", fs::copy_options::recursive);
     const auto check = [&](std::shared_ptr<Storage> storage, std::int64_t step, const char* said,
                            bool explicitly) {
@@ -271,7 +274,10 @@ TEST_CASE("what is damaged or cannot be read while it is loaded is read from the
             for (const bool replicated : {false, true}) {
                 Sample sample(world, kLarge, replicated);
                 CheckpointOptions options{.directory = near / ""};
-                options.drain.place = far;
+                if (has_archive)
+                    options.tiers = {{.place = far}, {.place = archive / ""}};
+                else
+                    options.drain.place = far;
                 std::string notes;
                 CheckpointEngine engine(storage, world, options,
                                         {{}, [&](const std::string& text) { notes += text; }});
@@ -299,8 +305,17 @@ TEST_CASE("what is damaged or cannot be read while it is loaded is read from the
     check(std::make_shared<BadSector>(near / shard), 2, "/far/step-00000002 instead: ", true);
     autolaunch::testing::flip_byte(near / shard, 2 * Manifest::kBlockBytes + 5);
     check(make_posix_storage(), 2, "/far/step-00000002 instead: ", true);
+    // And so on, as many places as there are.
+    fs::copy(far / "step-00000002", archive / "step-00000002", fs::copy_options::recursive);
     autolaunch::testing::flip_byte(far / shard, 2 * Manifest::kBlockBytes + 5);
+    has_archive = true;
+    check(make_posix_storage(), 2, "/archive/step-00000002 instead: ", true);
+    fs::rename(near, temporary.path() / "gone");
+    check(make_posix_storage(), 2, "/archive/step-00000002 instead: ", true);
+    fs::rename(temporary.path() / "gone", near);
+    fs::remove_all(archive / "step-00000002");
     check(make_posix_storage(), 1, "passed over step-00000002: ", false);
+    has_archive = false;
     // Another checkpoint of that step is not the one that was asked for, but is newer than step 1.
     fs::remove_all(far / "step-00000002");
     save_sample(2, far, kLarge, 2);

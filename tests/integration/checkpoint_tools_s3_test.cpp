@@ -43,10 +43,9 @@ public:
     Workplace() : path_(fs::temp_directory_path() / ("autolaunch-ckpt-s3-" + random_hex(8))) {
         fs::create_directory(path_);
         const auto identity = age::Identity::generate();
-        write_file(path_ / "key", std::string(crypto::as_text(identity.to_text())) + "\n",
-                           0600);
-        write_file(path_ / "mac",
-                           std::string(crypto::as_text(AuthenticationKeys::new_key_line())), 0600);
+        write_file(path_ / "key", std::string(crypto::as_text(identity.to_text())) + "\n", 0600);
+        write_file(path_ / "mac", std::string(crypto::as_text(AuthenticationKeys::new_key_line())),
+                   0600);
         keys.identity_file = path_ / "key";
         keys.authentication_key_file = path_ / "mac";
         keys.recipients = {identity.recipient().to_text()};
@@ -87,7 +86,7 @@ public:
                 [&](std::uint64_t offset, std::span<std::byte> bytes) {
                     opened->read_at(offset, bytes);
                 },
-                soon());
+                [](std::uint64_t) {}, soon());
         }
         REQUIRE(tier->publish(name, read_file(made / kManifestName), soon()));
     }

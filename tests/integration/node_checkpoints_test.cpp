@@ -45,12 +45,16 @@ struct Places {
     CheckpointOptions options(int rank) const {
         CheckpointOptions options;
         options.directory = near(rank);
-        options.drain.place = far();
+        if (archive.empty())
+            options.drain.place = far();
+        else
+            options.tiers = {{.place = far()}, {.place = archive}};
         options.node_local = true;
         options.memory = false;
         return options;
     }
     TemporaryDirectory folder;
+    fs::path archive = {};  // a further place yet
 };
 
 // A cut tensor, and one that all ranks hold: its values say which step it is of.
@@ -174,6 +178,28 @@ TEST_CASE("a file that is damaged on a node is read from the second place") {
             std::fill(content.end() - 64, content.end(), 'x');
             write_whole(*make_posix_storage(), places.near(2) / "step-00000100" / name, content);
         }
+    CHECK(newest(places, 4) == 100);
+}
+
+TEST_CASE("what is damaged on a node and in the first further place is read from the next") {
+    Places places;
+    places.archive = places.folder.path() / "archive";
+    save(places, {100});
+    copy_to_far(places, "step-00000100");
+    fs::create_directory(places.archive);
+    fs::copy(places.far() / "step-00000100", places.archive / "step-00000100",
+             fs::copy_options::recursive);
+    for (const fs::path& place : {places.near(2), places.far()})
+        for (const auto& name : names_in(place / "step-00000100"))
+            if (name.ends_with(".safetensors")) {
+                std::string content = read_file(place / "step-00000100" / name);
+                std::fill(content.end() - 64, content.end(), 'x');
+                write_whole(*make_posix_storage(), place / "step-00000100" / name, content);
+            }
+    CHECK(newest(places, 4) == 100);
+    // A place that has it alone is enough.
+    for (const fs::path& place : {places.near(0), places.near(2), places.far()})
+        fs::remove_all(place);
     CHECK(newest(places, 4) == 100);
 }
 

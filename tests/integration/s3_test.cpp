@@ -4,11 +4,15 @@
 #include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/s3/s3_storage.hpp"
 #include "s3_server.hpp"
+#include "scripted_server.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -274,6 +278,156 @@ TEST_CASE("an upload that fails leaves nothing behind; one that died is taken ba
     CHECK(client.abort_uploads("other/", soon()) == 0);
     CHECK(client.abort_uploads("", soon()) == 1);
     CHECK(client.abort_uploads("", soon()) == 0);
+}
+
+TEST_CASE("what a killed process has sent of an object is not sent again") {
+    const std::string text = random_text((23 << 20) + 5);  // five parts
+    S3Client client = client_of("resumed");
+    const auto die_after = [&](std::uint64_t parts, const std::string& what) {
+        if (const pid_t child = ::fork(); child == 0) {
+            try {
+                std::uint64_t sent = 0;
+                UploadOptions options{.part_bytes = 5 << 20, .parallel = 1, .resume = true};
+                options.pass = [&](std::uint64_t) {
+                    if (sent++ == parts)
+                        ::_exit(0);
+                };
+                client_of("resumed").upload("big", what.size(), reader_of(what), options, soon());
+            } catch (...) {
+            }
+            ::_exit(1);
+        } else {
+            int status = 0;
+            ::waitpid(child, &status, 0);
+            REQUIRE(WEXITSTATUS(status) == 0);
+        }
+    };
+    std::atomic<std::uint64_t> sent{0};
+    UploadOptions options{.part_bytes = 5 << 20, .parallel = 2, .resume = true};
+    options.pass = [&](std::uint64_t bytes) { sent += bytes; };
+    const auto go_on = [&](const std::string& what) {
+        sent = 0;
+        client.upload("big", what.size(), reader_of(what), options, soon());
+        CHECK((content_of(client, "big") == what));
+        CHECK(client.abort_uploads("", soon()) == 0);
+        return sent.load();
+    };
+    die_after(2, text);
+    die_after(1, text);  // the third part: the first two are there
+    CHECK(go_on(text) == text.size() - 3 * (5 << 20));
+    CHECK(go_on(text) == text.size());  // nothing was left
+    // Of another object of the name only what is the same counts.
+    std::string other = text;
+    other[7 << 20] = static_cast<char>(other[7 << 20] ^ 1);
+    die_after(3, text);
+    CHECK(go_on(other) == other.size() - 2 * (5 << 20));
+    // Cut into other parts, none is.
+    die_after(2, text);
+    options.part_bytes = 6 << 20;
+    CHECK(go_on(text) == text.size());
+    // Who is stopped leaves what he has sent, too; what is damaged at its source goes.
+    options.part_bytes = 5 << 20;
+    options.parallel = 1;
+    options.pass = [&](std::uint64_t) {
+        if (++sent == 3)
+            throw AbortedError("stopped");
+    };
+    sent = 0;
+    CHECK(refusal([&] {
+              client.upload("big", text.size(), reader_of(text), options, soon());
+          }).code() == ErrorCode::aborted);
+    options.pass = [&](std::uint64_t bytes) { sent += bytes; };
+    CHECK(go_on(text) == text.size() - 2 * (5 << 20));
+    const auto damaged = [&](std::uint64_t offset, std::span<std::byte> bytes) {
+        if (offset > 0)
+            throw Error(ErrorCode::corrupt, "the source is damaged");
+        reader_of(text)(offset, bytes);
+    };
+    refusal([&] { client.upload("big", text.size(), damaged, options, soon()); });
+    CHECK(client.abort_uploads("", soon()) == 0);
+}
+
+TEST_CASE("checksums are sent where they are wanted, and a server may know nothing of them") {
+    const std::string text = random_text(11 << 20);
+    client_of("sums");
+    for (const bool wanted : {true, false}) {
+        Location location = location_at(server().port(), "weights", "sums");
+        location.checksums = wanted;
+        S3Client client(location, test_credentials());
+        client.put("small", span_of("0123456789"), false, soon());
+        client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20}, soon());
+        CHECK((content_of(client, "big") == text));
+    }
+    // Scripted servers: one that only listens, and one that has other bytes and says so.
+    std::string sent;
+    ScriptedServer honest([&](const ScriptedRequest& request) {
+        const auto at = request.head.find("x-amz-checksum-sha256: ");
+        sent = at == std::string::npos ? "" : request.head.substr(at + 23, 44);
+        return ScriptedAnswer{};
+    });
+    const auto put = [&](const std::string& url, bool wanted) {
+        Location location = locate("s3://weights/sums", {{"AWS_ENDPOINT_URL", url}});
+        location.checksums = wanted;
+        S3Client(location, test_credentials()).put("k", span_of("x"), false, soon());
+    };
+    put(honest.url(), true);
+    CHECK(sent.size() == 44);
+    CHECK(sent.back() == '=');
+    put(honest.url(), false);
+    CHECK(sent.empty());
+    ScriptedServer other([](const ScriptedRequest&) {
+        return ScriptedAnswer{.headers = "x-amz-checksum-sha256: AAAA\r\n"};
+    });
+    CHECK(has(refusal([&] { put(other.url(), true); }).what(), "other bytes than were sent"));
+}
+
+TEST_CASE("a proxy is used as AWS's own tools use one") {
+    client_of("proxied").put("k", span_of("value"), false, soon());
+    if (!std::filesystem::exists(server().ca_file())) {
+        MESSAGE("skipped: openssl is not installed");
+        return;
+    }
+    const auto over_tls = [&] {
+        return content_of(*std::make_unique<S3Client>(
+                              locate("s3://weights/proxied",
+                                     {{"AWS_ENDPOINT_URL",
+                                       "https://localhost:" + std::to_string(server().tls_port())},
+                                      {"AWS_CA_BUNDLE", server().ca_file()}}),
+                              test_credentials()),
+                          "k");
+    };
+    TunnelProxy proxy;
+    ::setenv("HTTPS_PROXY", proxy.url().c_str(), 1);
+    CHECK(over_tls() == "value");
+    REQUIRE(!proxy.asked().empty());
+    CHECK(proxy.asked().front() == "CONNECT localhost:" + std::to_string(server().tls_port()));
+    const std::size_t before = proxy.asked().size();
+    ::setenv("NO_PROXY", "example.org,localhost", 1);
+    CHECK(over_tls() == "value");
+    CHECK(proxy.asked().size() == before);
+    ::unsetenv("NO_PROXY");
+    {
+        TunnelProxy refusing(true);
+        ::setenv("HTTPS_PROXY", refusing.url().c_str(), 1);
+        const Error error = refusal([&] {
+            S3Client(locate("s3://weights/proxied",
+                            {{"AWS_ENDPOINT_URL",
+                              "https://localhost:" + std::to_string(server().tls_port())}}),
+                     test_credentials())
+                .find("k", Deadline::after(1s));
+        });
+        CHECK_MESSAGE(has(error.what(), "the proxy answers 407"), error.what());
+    }
+    ::unsetenv("HTTPS_PROXY");
+    // What is not encrypted does not leave this machine.
+    TunnelProxy plain;
+    ::setenv("http_proxy", plain.url().c_str(), 1);
+    ::setenv("ALL_PROXY", plain.url().c_str(), 1);
+    S3Client client = client_of("proxied");
+    CHECK(content_of(client, "k") == "value");
+    CHECK(plain.asked().empty());
+    ::unsetenv("http_proxy");
+    ::unsetenv("ALL_PROXY");
 }
 
 TEST_CASE("a network that fails is asked again, until the deadline") {

@@ -1,12 +1,17 @@
 // Draining to a directory on a disk that crashes or fails at any operation: the newest checkpoint
 // found there afterwards is whole, what was announced stays, and the next drain finishes the work.
+// And several places, each filled from the nearest that has a checkpoint whole.
+#include "checkpoint/drain/drain_chain.hpp"
 #include "crashing_storage.hpp"
 #include "drain_samples.hpp"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 using namespace autolaunch;
 using namespace autolaunch::testing;
@@ -207,4 +212,118 @@ TEST_CASE("the best by their metric stay there, also where a drain begins anew")
         CHECK(log.notes() == "");
     }
     CHECK(far->list(kFar) == std::vector<std::string>{"latest", "step-00000200", "step-00000400"});
+}
+
+namespace {
+
+const std::filesystem::path kFarther = "/archive/checkpoints";
+
+void damage(Storage& storage, const std::filesystem::path& checkpoint) {
+    for (const std::string& name : storage.list(checkpoint)) {
+        if (name.ends_with(".json"))
+            continue;
+        std::string content = read_whole(storage, checkpoint / name, 1 << 20);
+        content.back() = static_cast<char>(content.back() ^ 1);
+        write_whole(storage, checkpoint / name, content);
+    }
+}
+
+/// A directory, and two places that are filled from it.
+struct Chain {
+    std::shared_ptr<CrashingStorage> near = std::make_shared<CrashingStorage>(),
+                                     far = std::make_shared<CrashingStorage>(),
+                                     farther = std::make_shared<CrashingStorage>();
+    DrainLog log, farther_log;
+    DrainSettings first = options(2), second = options(2);
+
+    std::vector<DrainLink> links() {
+        std::vector<DrainLink> made(2);
+        made[0] = {near, make_directory_tier(far, kFar), first, log.events()};
+        made[1] = {near, make_directory_tier(farther, kFarther), second, farther_log.events()};
+        made[1].settings.others = {{far, kFar}};
+        return made;
+    }
+};
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("each of several places has its own pace, and the newest at the end") {
+    Chain places;
+    places.second.retention = {.keep = 3, .every_steps = 250};
+    DrainChain chain(places.links());
+    for (const std::int64_t step : {100, 200, 300, 400, 500}) {
+        save_sample(places.near, kNear, step);
+        chain.wake(step);
+        CHECK(chain.wait_idle(Deadline::after(10s)));
+    }
+    CHECK(places.far->list(kFar) == Names{"latest", "step-00000400", "step-00000500"});
+    CHECK(places.farther->list(kFarther) == Names{"latest", "step-00000100", "step-00000400"});
+    CHECK(chain.finish(Deadline::after(10s)).empty());
+    CHECK(places.farther->list(kFarther) ==
+          Names{"latest", "step-00000100", "step-00000400", "step-00000500"});
+    CHECK(places.log.notes() + places.farther_log.notes() == "");
+}
+
+TEST_CASE("what is damaged or deleted here comes from the place before") {
+    Chain places;
+    save_sample(places.near, kNear, 100);
+    {
+        DrainChain chain(places.links());
+        CHECK(chain.wait_idle(Deadline::after(10s)));
+    }
+    places.farther->remove_all(kFarther);
+    damage(*places.near, kNear / "step-00000100");
+    {
+        DrainChain chain(places.links());
+        CHECK(chain.finish(Deadline::after(10s)).empty());
+    }
+    CHECK(newest_sample(places.farther, kFarther) == 100);
+    CHECK_MESSAGE(
+        places.farther_log.notes().find("step 100 is not drained from /local/checkpoints, "
+                                        "but from the next place: ") != std::string::npos,
+        places.farther_log.notes());
+    places.farther->remove_all(kFarther);
+    places.near->remove_all(kNear / "step-00000100");
+    DrainChain chain(places.links());
+    CHECK(chain.finish(Deadline::after(10s)).empty());
+    CHECK(newest_sample(places.farther, kFarther) == 100);
+}
+
+TEST_CASE("a place that fails holds up no other one, and is named at the end with what it lacks") {
+    Chain places;
+    save_sample(places.near, kNear, 100);
+    places.far->fail_at(3);
+    DrainChain chain(places.links());
+    const auto left = chain.finish(Deadline::after(1s));
+    REQUIRE(left.size() == 1);
+    CHECK(left[0].place == kFar);
+    CHECK(left[0].rest.steps == std::vector<std::int64_t>{100});
+    const std::string words = in_words(left[0]);
+    CHECK_MESSAGE(words.starts_with("/shared/checkpoints lacks step 100: "), words);
+    CHECK(newest_sample(places.farther, kFarther) == 100);
+}
+
+TEST_CASE("a place takes no more bytes a second than it may, and ends at once when it is told") {
+    Chain places;
+    save_sample(places.near, kNear, 100, 100'000);  // 400 kB, in one piece
+    places.first.bytes_per_second = 1'000'000;
+    places.second.bytes_per_second = 10;
+    const auto start = std::chrono::steady_clock::now();
+    {
+        DrainChain chain(places.links());
+        while (places.log.drained().empty() && places.log.notes().empty() &&
+               std::chrono::steady_clock::now() - start < 10s)
+            std::this_thread::sleep_for(5ms);
+        CHECK(std::chrono::steady_clock::now() - start >= 290ms);
+        CHECK(chain.pinned() == std::set<std::int64_t>{100});
+        const auto left = chain.finish(Deadline::after(10ms));
+        REQUIRE(left.size() == 1);
+        CHECK(in_words(left[0]) ==
+              "/archive/checkpoints lacks step 100 (0.000 of 0.000 GB are copied)");
+    }
+    CHECK(std::chrono::steady_clock::now() - start < 3s);
+    CHECK(places.log.drained().size() == 1);
+    CHECK(places.farther_log.drained().empty());
 }

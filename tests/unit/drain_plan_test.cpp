@@ -2,9 +2,11 @@
 
 #include "checkpoint/drain/drain_plan.hpp"
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/drain/rate_limit.hpp"
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <set>
@@ -139,4 +141,57 @@ TEST_CASE("whatever there is, the newest complete one stays, and a drain comes t
                 there.push_back({checkpoint_name(*decision.copy), *decision.copy, true, true});
         }
     }
+}
+
+TEST_CASE("a place that wants them further apart gets those that are far enough from its newest") {
+    const DrainRetention every{.keep = 3, .every_steps = 500};
+    CHECK(decide_drain(near({100, 200}), {}, every).copy == 200);  // it has none
+    CHECK(decide_drain(near({300, 400, 600}), far({200}), every).copy == std::nullopt);
+    CHECK(decide_drain(near({600, 700, 800}), far({200}), every).copy == 800);
+    CHECK(decide_drain(near({700}), far({800}), every).copy == std::nullopt);  // older than its own
+    // What shall stay for good comes, whenever it was saved.
+    CHECK(decide_drain(near({300, 400}), far({200}),
+                       {.keep = 1, .keep_every = 400, .every_steps = 500})
+              .copy == 400);
+    // At the end the newest comes, and it alone.
+    const DrainDecision last = decide_drain(near({300, 400}), far({200}), every, true);
+    CHECK(last.left == std::vector<std::int64_t>{400});
+    CHECK(decide_drain(near({300, 400}), far({400}), every, true).copy == std::nullopt);
+}
+
+TEST_CASE("and further apart in time, by when they were saved") {
+    const auto at = [](std::int64_t step, std::optional<std::int64_t> saved_ms) {
+        return NearCheckpoint{step, {}, saved_ms};
+    };
+    auto there = far({200});
+    there[0].saved_ms = 10'000;
+    const DrainRetention every{.keep = 3, .every_ms = 5'000};
+    CHECK(decide_drain({at(300, 14'999)}, there, every).copy == std::nullopt);
+    CHECK(decide_drain({at(300, 15'000)}, there, every).copy == 300);
+    CHECK(decide_drain({at(300, std::nullopt)}, there, every).copy == 300);  // nobody knows
+    there[0].saved_ms.reset();
+    CHECK(decide_drain({at(300, 10'001)}, there, every).copy == 300);
+}
+
+TEST_CASE("what is to be copied is all named, the newest first") {
+    const DrainDecision decision =
+        decide_drain(near({100, 200, 300, 400}), far({200}), {.keep = 3});
+    CHECK(decision.left == std::vector<std::int64_t>{400, 300});
+    CHECK(decide_drain(near({100}), far({100}), {.keep = 3}).left.empty());
+}
+
+TEST_CASE("bytes pass at their rate, and after a pause a tenth of a second's at once") {
+    using namespace std::chrono_literals;
+    const RateLimit::Clock::time_point start{1h};
+    RateLimit limit(1'000'000);
+    CHECK(limit.pass(100'000, start) == start);
+    CHECK(limit.pass(1'000'000, start) == start + 1s);
+    CHECK(limit.pass(500'000, start) == start + 1500ms);
+    CHECK(limit.pass(500'000, start + 1s) == start + 2s);
+    CHECK(limit.pass(100'000, start + 1h) == start + 1h);  // an hour of nothing is no credit
+    CHECK(limit.pass(1'000'000, start + 1h) == start + 1h + 1s);
+    RateLimit none(0);
+    CHECK(none.pass(std::uint64_t{1} << 60, start) == start);
+    RateLimit stopped(1);
+    stopped.take(1 << 20, [] { return true; });  // or this takes twelve days
 }

@@ -120,6 +120,10 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(CheckpointPublished{})["event"] == "checkpoint");
     CHECK(parsed(CheckpointLoaded{})["event"] == "checkpoint_loaded");
     CHECK(parsed(CheckpointDeleted{})["event"] == "checkpoint_deleted");
+    CheckpointDrained drained;
+    drained.bytes = 5;
+    CHECK(parsed(drained)["event"] == "checkpoint_drained");
+    CHECK(parsed(drained)["bytes"] == 5);
     CHECK(parsed(MessageReported{})["event"] == "message");
     CHECK(parsed(StopRequested{"SIGTERM"})["reason"] == "SIGTERM");
     CHECK_FALSE(parsed(StopRequested{"SIGTERM"}).contains("grace_seconds"));

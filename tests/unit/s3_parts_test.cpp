@@ -3,6 +3,7 @@
 
 #include "base/hash.hpp"
 #include "checkpoint/crypto/crypto.hpp"
+#include "checkpoint/s3/credential_source.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
 #include "checkpoint/s3/sigv4.hpp"
@@ -133,6 +134,14 @@ TEST_CASE("the server is asked to encrypt in a way that there is") {
         CHECK(has(refusal([&] { with(wrong); }), "AUTOLAUNCH_S3_SSE"));
 }
 
+TEST_CASE("checksums are asked for, but where AWS's own tools would not either") {
+    CHECK(locate("s3://weights", {}).checksums);
+    CHECK(
+        locate("s3://weights", {{"AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_SUPPORTED"}}).checksums);
+    CHECK(
+        !locate("s3://weights", {{"AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED"}}).checksums);
+}
+
 TEST_CASE("credentials come from variables or a profile, and are never quoted") {
     const Credentials given = find_credentials({{"AWS_ACCESS_KEY_ID", "AK"},
                                                 {"AWS_SECRET_ACCESS_KEY", "secret"},
@@ -162,6 +171,58 @@ TEST_CASE("credentials come from variables or a profile, and are never quoted") 
     CHECK(has(refusal([&] { parse_credentials(file, "half", "f"); }), "f: profile [half] lacks"));
 }
 
+TEST_CASE("times are read as AWS writes them") {
+    using namespace std::chrono;
+    CHECK(utc_from("1970-01-02T00:00:01Z") == system_clock::time_point(24h + 1s));
+    CHECK(utc_from("2000-02-29T23:59:59.123Z") == sys_days(year(2000) / 2 / 29) + 24h - 1s);
+    for (const char* wrong :
+         {"", "Z", "2001-02-29T00:00:00Z", "2001-02-28T24:00:00Z", "2001-02-28T00:00:00",
+          "2001-02-28 00:00:00Z", "2001-02-28T00:00:00.Z", "2001-02-28T00:00:0aZ",
+          "1969-12-31T00:00:00Z", "2001-02-28T00:00:00+01:00Z", "99999-01-01T00:00:00Z"})
+        CHECK_MESSAGE(!utc_from(wrong), wrong);
+    CHECK(parse_role_name("a-role\nanother") == "a-role");
+    for (const char* wrong : {"", "../x", "a/b", "a?b", "a b", "\n"})
+        CHECK_MESSAGE(refusal([&] { parse_role_name(wrong); }) != "it was accepted", wrong);
+}
+
+TEST_CASE("credentials for a time are renewed before they end, and serve while nobody answers") {
+    using namespace std::chrono;
+    system_clock::time_point now{24h};
+    int asked = 0;
+    bool answers = true;
+    const auto source = renewed_credentials(
+        [&](const Deadline&) {
+            ++asked;
+            if (!answers)
+                throw Error(ErrorCode::closed, "nobody answers");
+            return TemporaryCredentials{{"K" + std::to_string(asked), {'s'}, {'t'}}, now + 1h};
+        },
+        [&] { return now; });
+    const auto key = [&] { return source->get(Deadline::after(1s))->key_id; };
+    CHECK(key() == "K1");
+    now += 54min;
+    CHECK(key() == "K1");
+    now += 2min;  // four are left
+    answers = false;
+    CHECK(key() == "K1");
+    CHECK(asked == 2);
+    CHECK(key() == "K1");
+    CHECK(asked == 2);  // not at every request
+    now += 31s;
+    answers = true;
+    CHECK(key() == "K3");
+    now += 61min;
+    answers = false;
+    CHECK(refusal([&] { key(); }) == "nobody answers");
+    answers = true;
+    CHECK(key() == "K5");
+    CHECK(source->have_ended({"K5", {}, {}}));
+    CHECK(key() == "K6");
+    CHECK(source->have_ended({"K5", {}, {}}));  // those of before: the new ones stay
+    CHECK(key() == "K6");
+    CHECK(!fixed_credentials({"F", {}, {}})->have_ended({"F", {}, {}}));
+}
+
 TEST_CASE("listings are read, and what is none is refused") {
     const std::string head =
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult xmlns=\"http://x\">";
@@ -186,7 +247,25 @@ TEST_CASE("listings are read, and what is none is refused") {
     CHECK(refusal([] { parse_list("<html>welcome</html>"); }) != "it was accepted");
     CHECK(parse_uploads(
               "<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>2~x</UploadId></Upload>"
-              "</ListMultipartUploadsResult>") == std::vector<UnfinishedUpload>{{"k", "2~x"}});
+              "</ListMultipartUploadsResult>") == UploadPage{{{"k", "2~x"}}, "", ""});
+    const UploadPage uploads = parse_uploads(
+        "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k%2F</"
+        "NextKeyMarker>"
+        "<NextUploadIdMarker>3</NextUploadIdMarker><Upload><Key>k</Key><UploadId>2~x</UploadId>"
+        "<ChecksumAlgorithm>SHA256</ChecksumAlgorithm></Upload></ListMultipartUploadsResult>");
+    CHECK(uploads == UploadPage{{{"k", "2~x", "SHA256"}}, "k/", "3"});
+    const std::string parts = "<ListPartsResult xmlns=\"http://x\">";
+    CHECK(
+        parse_parts(parts +
+                    "<IsTruncated>true</IsTruncated><NextPartNumberMarker>2</NextPartNumberMarker>"
+                    "<Part><PartNumber>2</PartNumber><ETag>&quot;ab&quot;</ETag><Size>5</Size>"
+                    "<ChecksumSHA256>x=</ChecksumSHA256></Part></ListPartsResult>") ==
+        PartPage{{{2, 5, "\"ab\"", "x="}}, "2"});
+    for (const char* bad :
+         {"<Part><Size>5</Size></Part>", "<Part><PartNumber>0</PartNumber><Size>5</Size></Part>",
+          "<Part><PartNumber>1</PartNumber></Part>", "<IsTruncated>true</IsTruncated>"})
+        CHECK_MESSAGE(refusal([&] { parse_parts(parts + bad); }) != "it was accepted", bad);
+    CHECK(refusal([] { parse_parts("<html/>"); }) != "it was accepted");
     CHECK(parse_upload_id("<a><UploadId>2~x</UploadId></a>") == "2~x");
     CHECK(refusal([] { parse_upload_id("<a/>"); }) != "it was accepted");
 }
@@ -217,6 +296,9 @@ TEST_CASE("parts are large enough to be few") {
     CHECK(complete_request({"\"a\"", "\"b\""}) ==
           "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>\"a\"</ETag></Part>"
           "<Part><PartNumber>2</PartNumber><ETag>\"b\"</ETag></Part></CompleteMultipartUpload>");
+    CHECK(complete_request({"a"}, {"s="}) ==
+          "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>a</ETag>"
+          "<ChecksumSHA256>s=</ChecksumSHA256></Part></CompleteMultipartUpload>");
 }
 
 TEST_CASE("what may pass is tried again, later each time; what will not is not") {

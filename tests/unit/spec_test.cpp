@@ -52,6 +52,41 @@ TEST_CASE("what checkpoint says of other keys of its own") {
     is("checkpoint: {drain: gs://b}", "t.yaml:1:21: checkpoint.drain: expected a directory or");
     is("checkpoint: {checkpoint_dir: a/, drain: ./a}",
        "t.yaml:1:41: checkpoint.drain: is checkpoint_dir");
+    CHECK(
+        lines(
+            "checkpoint: {checkpoint_dir: a, drain_wait: 5m, node_local: true, tiers: [{place: b, "
+            "every: 500, keep: 3, bandwidth: 500MB}, {place: 's3://c/d', every: 2h, keep_best: "
+            "1}]}")
+            .empty());
+    is("checkpoint: {drain: b, tiers: [{place: c}]}",
+       "t.yaml:1:31: checkpoint.tiers: checkpoint.drain says where checkpoints go, too: name b in "
+       "checkpoint.tiers and remove checkpoint.drain");
+    is("checkpoint: {drain_keep: 2, tiers: [{place: c}]}",
+       "t.yaml:1:26: checkpoint.drain_keep: each entry of checkpoint.tiers has its own keep");
+    is("checkpoint: {tiers: [{place: gs://c}]}",
+       "t.yaml:1:30: checkpoint.tiers[0].place: expected a directory or s3://BUCKET/PREFIX");
+    is("checkpoint: {tiers: [{place: c}, {place: ./c/}]}",
+       "t.yaml:1:34: checkpoint.tiers[1].place: ./c/ is in the list already");
+    is("checkpoint: {checkpoint_dir: c, tiers: [{place: c}]}",
+       "t.yaml:1:40: checkpoint.tiers: c is checkpoint_dir");
+    is("checkpoint: {tiers: [{every: 5}]}", "t.yaml:1:22: checkpoint.tiers[0]: says not place");
+    is("checkpoint: {tiers: [{place: c, every: optimal}]}",
+       "t.yaml:1:40: checkpoint.tiers[0].every: expected steps (500) or a time (30m, 2h)");
+    is("checkpoint: {tiers: [{place: c, keep: 0}]}",
+       "t.yaml:1:39: checkpoint.tiers[0].keep: expected a whole number >= 1; found");
+    is("checkpoint: {tiers: [{place: c, bandwidth: fast}]}",
+       "t.yaml:1:44: checkpoint.tiers[0].bandwidth: expected bytes a second, such as 500MB; found");
+    is("checkpoint: {tiers: [{place: c, keeps: 1}]}",
+       "t.yaml:1:33: checkpoint.tiers[0].keeps: unknown key; did you mean \"keep\"?");
+    is("checkpoint: {tiers: c}", "t.yaml:1:21: checkpoint.tiers: expected a list of {place:");
+    for (const char* good : {"auto", "{count: 8, size: 4MiB}", "{count: all}", "{size: 1MiB}"})
+        CHECK_MESSAGE(lines(std::string("checkpoint: {stripe: ") + good + "}").empty(), good);
+    is("checkpoint: {stripe: wide}", "t.yaml:1:22: checkpoint.stripe: expected auto, or {count: 8");
+    is("checkpoint: {stripe: {}}", "t.yaml:1:22: checkpoint.stripe: says neither count nor size");
+    is("checkpoint: {stripe: {count: 0}}",
+       "t.yaml:1:30: checkpoint.stripe.count: expected a number from 1 to 2000, or all; found");
+    is("checkpoint: {stripe: {size: 3MB}}",
+       "t.yaml:1:29: checkpoint.stripe.size: expected a power of two from 64KiB to 2GiB");
     is("checkpoint: {better: sideways}", "t.yaml:1:22: checkpoint.better: expected");
 }
 

@@ -165,7 +165,16 @@ TEST_CASE("p99 of saves, over restarts") {
     CHECK(times.p99() == 2s);  // 254 of 256
     times.add(41);
     CHECK(times.p99() == 40s);
+    times.add_save("/here/step-00000400", {{}, 400, 12'300'000'000, 2.1, 9.5});
+    times.add_save("/here/step-00000500", {{}, 500, 0, 2.1, 9.5});  // of no size
+    times.add_drain("s3://b/p/step-00000300", 300, 1000, 1000, 2);
+    times.add_drain("s3://b/p/step-00000400", 400, 1000, 500, 2);
+    times.add_drain("s3://b/p/step-00000500", 500, 1000, 499, 2);  // the most was there
+    times.add_drain("/far/step-00000500", 500, 1000, 1000, -1);
     const SaveTimes again = SaveTimes::parse(times.to_text());
+    CHECK(again.last() == MeasuredSave{"/here", 400, 12'300'000'000, 2.1, 9.5});
+    CHECK(again.drains() == std::vector<MeasuredDrain>{{"s3://b/p", 400, 500, 2}});
+    CHECK(again.last() == times.last());
     CHECK(again.count() == times.count());
     CHECK(again.p99() == times.p99());
     for (const char* text :

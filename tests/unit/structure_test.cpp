@@ -408,6 +408,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/doctor/finding.cpp", "nests_at_most"},
     {"launcher/doctor/rails.cpp", "nests_at_most"},
     {"launcher/causes/failure_evidence.cpp", "nests_at_most"},
+    {"launcher/checkpoints/place_list.cpp", "our own text"},
     {"launcher/hand_over/hand_over.cpp", "nests_at_most"},
     {"launcher/hand_over/mover/main.cpp", "nests_at_most"},
     {"launcher/hand_over/shared_file.cpp", "nests_at_most"},

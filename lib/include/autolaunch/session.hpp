@@ -88,10 +88,16 @@ public:
     /// A checkpoint of `step` is published at `path`; `stall_seconds` is how long training stood
     /// still for it, `save_seconds` how long it took from its begin until it was published (0: it
     /// is in memory alone). By the latter the launcher knows when the job must be asked to stop at
-    /// the latest; where it is not given, it takes the former. The Checkpointer calls this by
-    /// itself.
+    /// the latest; where it is not given, it takes the former. `bytes`: of the checkpoint. The
+    /// Checkpointer calls this by itself.
     void report_checkpoint(std::int64_t step, const std::filesystem::path& path,
-                           double stall_seconds, std::optional<double> save_seconds = {});
+                           double stall_seconds, std::optional<double> save_seconds = {},
+                           std::optional<std::int64_t> bytes = {});
+    /// A checkpoint of `bytes` is at `path`, in a further place, of which `copied` were moved now,
+    /// in `seconds`. From it `autolaunch plan` knows how long the next one takes. The Checkpointer
+    /// calls this by itself.
+    void report_checkpoint_drained(std::int64_t step, const std::filesystem::path& path,
+                                   std::int64_t bytes, std::int64_t copied, double seconds);
     /// The job's ranks have read the state of a checkpoint; one of the job's is deleted. For its
     /// event log and its audit trail; one rank says it for all. The Checkpointer calls these by
     /// itself.

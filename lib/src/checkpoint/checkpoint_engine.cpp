@@ -9,6 +9,7 @@
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/load/part_reader.hpp"
 #include "checkpoint/state_rules.hpp"
+#include "checkpoint/storage/striping.hpp"
 #include "session/environment.hpp"
 
 #include <autolaunch/error.hpp>
@@ -300,6 +301,7 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
         if (!place_->leads())
             return;
         storage_->create_directories(options_.directory);
+        stripe_once();
         const bool is_taken_over = !fence_.was_taken();
         fence_.take();
         for (const std::string& line :
@@ -311,6 +313,16 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
         storage_->create_directories(options_.directory / name);
     });
     job.unfinished = options_.directory / place_->from_leader(world, name);
+}
+
+// What is made in it from now on takes over how it is spread.
+void CheckpointEngine::stripe_once() {
+    if (!options_.stripe.is_set() || std::exchange(has_striped_, true))
+        return;
+    const std::string why = stripe_directory(parallel_file_system_of(options_.directory),
+                                             options_.stripe, options_.directory);
+    if (!why.empty() && world_.rank() == 0 && events_.note)
+        events_.note("warning: checkpoint: " + why);
 }
 
 // What another process saved, of which files that did not change may be linked. Rank 0 reads it for
@@ -415,6 +427,10 @@ std::optional<LineageParent> CheckpointEngine::parent_at(std::int64_t step) {
 
 std::string CheckpointEngine::finished_manifest(Manifest& manifest, const Job& job) {
     complete(manifest, job);
+    std::uint64_t bytes = 0;
+    for (const Manifest::File& file : manifest.files)
+        bytes += file.bytes;
+    published_bytes_ = static_cast<std::int64_t>(bytes);
     manifest.parent_step = place_->newest_step();
     const crypto::SigningKey& signer = keys_.signer();
     std::optional<LineageParent> parent;

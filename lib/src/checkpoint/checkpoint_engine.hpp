@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ struct CheckpointEvents {
     std::function<void(const std::string& text)> note;
     std::chrono::milliseconds progress_every{
         10'000};  ///< a note, while rank 0 writes beside the trainer
-    /// The step that is being copied elsewhere, and must stay.
-    std::function<std::optional<std::int64_t>()> pinned = {};
+    /// The steps that are being copied elsewhere, and must stay.
+    std::function<std::set<std::int64_t>()> pinned = {};
     /// A checkpoint's state was read by all ranks.
     std::function<void(std::int64_t step, const std::filesystem::path& path)> loaded = {};
     /// One that counted is gone; on the leader of every node, as published.
@@ -78,6 +79,7 @@ public:
     std::optional<Cost> take_cost();
     /// Of the last save that was published, also from within Events::published.
     double durable_seconds() const { return durable_seconds_; }
+    std::int64_t published_bytes() const { return published_bytes_; }  ///< rank 0 knows
     /// `at_hand`: a copy in memory, which is taken where nothing is newer.
     std::optional<CheckpointInfo> latest(std::int64_t before,
                                          const std::optional<CheckpointInfo>& at_hand = {});
@@ -109,6 +111,7 @@ private:
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
     void commit_as_writer(Communicator& world, Job& job, const WriteFiles& write);
     void prepare_directory(Communicator& world, Job& job);
+    void stripe_once();
     void find_parent(Communicator& world);
     void note_remarks(Communicator& world);
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
@@ -135,6 +138,7 @@ private:
     std::unique_ptr<CheckpointPlace> place_;
     std::vector<age::Recipient> recipients_;
     FileSaver saver_;
+    bool has_striped_ = false;
     bool has_looked_ = false;  // for the newest checkpoint of all
 
     AlignedMemory staging_;
@@ -143,6 +147,7 @@ private:
     std::atomic<double> cost_stall_seconds_{0},
         durable_seconds_{0};  // of the last that was published
     std::atomic<bool> has_cost_{false};
+    std::atomic<std::int64_t> published_bytes_{0};
     Job job_;
     std::optional<LineageParent> saved_last_;  // by this process, on rank 0
     std::unique_ptr<AsyncSave> in_flight_;     // last: it uses the others

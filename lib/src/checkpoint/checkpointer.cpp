@@ -1,14 +1,12 @@
 #include <autolaunch/checkpoint/checkpointer.hpp>
 
-#include "base/hash.hpp"
-#include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/commit/node_catalog.hpp"
-#include "checkpoint/drain/drain.hpp"
-#include "checkpoint/drain/noticeboard.hpp"
 #include "checkpoint/encryption_environment.hpp"
+#include "checkpoint/job_drains.hpp"
 #include "checkpoint/memory/memory_copies.hpp"
 #include "checkpoint/options_of_spec.hpp"
+#include "checkpoint/place/further_places.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoint/save/save_clock.hpp"
 #include "checkpoint/start_place.hpp"
@@ -92,7 +90,7 @@ public:
           wait_at_end(options.drain.wait_at_end),
           clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
           leaders(find_leaders(ranks, options)),
-          drain(make_drain(options)),
+          drains(make_drains(options)),
           memory(
               memory::make_copies(job.info(), job.agent_socket(), ranks, options,
                                   [&job](const std::string& text) { job.report_message(text); })),
@@ -104,12 +102,13 @@ public:
                               remember_stall(step, stall_seconds);
                           else
                               session.report_checkpoint(step, path, stall_seconds,
-                                                        engine.durable_seconds());
-                          if (drain)
-                              drain->wake(step);
+                                                        engine.durable_seconds(),
+                                                        engine.published_bytes());
+                          if (drains)
+                              drains->wake(step);
                       },
                   .note = [&job](const std::string& text) { job.report_message(text); },
-                  .pinned = [this] { return drain ? drain->progress().step : std::nullopt; },
+                  .pinned = [this] { return drains ? drains->pinned() : std::set<std::int64_t>(); },
                   .loaded = [this](std::int64_t step,
                                    const std::filesystem::path& path) { tell_loaded(step, path); },
                   .deleted =
@@ -132,7 +131,7 @@ public:
     static std::vector<int> find_leaders(Communicator& ranks, const CheckpointOptions& options) {
         if (!options.node_local)
             return {};
-        if (options.drain.place.empty())
+        if (further_places(options).empty())
             throw Error(
                 ErrorCode::invalid_argument,
                 "node_local needs a second place: a node that is lost takes its files along",
@@ -145,56 +144,35 @@ public:
         return std::any_of(leaders.begin(), leaders.end(), [](int leader) { return leader != 0; });
     }
 
-    // Rank 0 drains for all, or each directory's leader for its node. Where settings are wrong all
-    // ranks fail, each by itself.
-    std::unique_ptr<Drain> make_drain(const CheckpointOptions& options) {
-        if (options.drain.place.empty())
-            return nullptr;
-        auto tier = make_tier(options.drain.place);
-        DrainSettings settings;
-        settings.directory = options.directory;
-        settings.retention = {options.drain.keep, options.drain.keep_every, options.drain.keep_best,
-                              options.lower_is_better};
+    std::unique_ptr<DrainChain> make_drains(const CheckpointOptions& options) {
+        JobDrainEvents events{
+            .drained = [this](const DrainedCheckpoint& one) { tell_drained(one); },
+            .note = [this](const std::string& text) { session.report_message(text); },
+            .deleted =
+                [this](const std::filesystem::path& path) {
+                    session.report_checkpoint_deleted(path);
+                },
+            .make_board =
+                [this](const std::string& prefix) {
+                    return make_store_noticeboard(session.new_store(), prefix);
+                }};
+        // What is on the nodes alone is lost with one of them: it counts from here on.
         if (spread())
-            settings.crew = make_crew();
-        if (spread() ? !settings.crew : world.rank() != 0)
-            return nullptr;
-        return std::make_unique<Drain>(
-            make_posix_storage(), std::move(tier), settings,
-            DrainEvents{[this](const DrainedCheckpoint& checkpoint) { tell_drained(checkpoint); },
-                        [this](const std::string& text) { session.report_message(text); },
-                        [this](const std::filesystem::path& path) {
-                            session.report_checkpoint_deleted(path);
-                        }});
-    }
-
-    // Nothing for those who do not lead. Collective: a checkpointer of the same place before may
-    // have left messages.
-    std::shared_ptr<DrainCrew> make_crew() {
-        const std::string mark = broadcast_text(world, random_hex(8), 0);
-        std::vector<int> members = leaders;
-        std::sort(members.begin(), members.end());
-        members.erase(std::unique(members.begin(), members.end()), members.end());
-        const auto me = std::find(members.begin(), members.end(), world.rank());
-        std::shared_ptr<DrainCrew> crew;
-        together(world, [&] {
-            if (me == members.end())
-                return;
-            crew = std::make_shared<DrainCrew>(
-                make_store_noticeboard(session.new_store(), "drain/" + mark + '/'),
-                static_cast<int>(me - members.begin()), static_cast<int>(members.size()));
-        });
-        return crew;
+            events.counts = [this](const DrainedCheckpoint& one) {
+                session.report_checkpoint(one.step, one.path, stall_of(one.step), {},
+                                          static_cast<std::int64_t>(one.total_bytes));
+            };
+        return make_job_drains(world, options, leaders, events);
     }
 
     void tell_drained(const DrainedCheckpoint& checkpoint) {
-        // What is on the nodes alone is lost with one of them: it counts from here on.
-        if (spread())
-            session.report_checkpoint(checkpoint.step, checkpoint.path, stall_of(checkpoint.step));
         char text[64];
         std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)",
                       static_cast<double>(checkpoint.bytes) / 1e9, checkpoint.seconds);
         session.report_message("checkpoint: drained to " + checkpoint.path.string() + text);
+        session.report_checkpoint_drained(
+            checkpoint.step, checkpoint.path, static_cast<std::int64_t>(checkpoint.total_bytes),
+            static_cast<std::int64_t>(checkpoint.bytes), checkpoint.seconds);
     }
 
     // Once of each: an evaluation may read the same one again and again.
@@ -219,10 +197,19 @@ public:
     struct LastWait {
         Impl& impl;
         ~LastWait() {
-            if (impl.drain && std::uncaught_exceptions() == 0)
-                impl.drain->wait_idle(Deadline::after(impl.time_at_end()));
+            if (impl.drains && std::uncaught_exceptions() == 0)
+                impl.drain_the_last();
         }
     };
+
+    void drain_the_last() {
+        const auto left = drains->finish(Deadline::after(time_at_end()));
+        if (world.rank() != 0)
+            return;
+        for (const DrainChain::LeftBehind& one : left)
+            session.report_message("warning: checkpoint: left behind: " + in_words(one) +
+                                   "; the next job of that directory copies it");
+    }
 
     // A process that is killed while it waits has ended badly; one that leaves the rest to the next
     // job has not.
@@ -313,7 +300,7 @@ public:
     std::set<std::pair<std::int64_t, std::filesystem::path>> told_loaded;
     std::mutex stalls_mutex;
     std::map<std::int64_t, double> stalls;  // of steps that are not drained yet
-    std::unique_ptr<Drain> drain;
+    std::unique_ptr<DrainChain> drains;
     LastWait last_wait{*this};
     std::unique_ptr<memory::MemoryCopies> memory;
     CheckpointEngine engine;
@@ -348,8 +335,8 @@ std::optional<CheckpointInfo> Checkpointer::finish() { return impl_->engine.fini
 std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engine.progress(); }
 
 bool Checkpointer::wait_drained(std::chrono::milliseconds timeout) {
-    return !impl_->drain || impl_->world.rank() != 0 ||
-           impl_->drain->wait_idle(Deadline::after(timeout));
+    return !impl_->drains || impl_->world.rank() != 0 ||
+           impl_->drains->wait_idle(Deadline::after(timeout));
 }
 
 SaveDecision Checkpointer::should_save(std::int64_t step) { return impl_->should_save(step); }

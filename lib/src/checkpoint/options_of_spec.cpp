@@ -15,6 +15,24 @@ void take(const std::optional<Value>& value, Option& option) {
         option = *value;
 }
 
+// What is to stay here stays there, too, where the place says nothing else.
+std::vector<TierOptions> tier_options(const CheckpointSettings& settings) {
+    std::vector<TierOptions> tiers;
+    for (const TierSettings& said : settings.tiers) {
+        TierOptions& tier = tiers.emplace_back();
+        tier.place = said.place;
+        take(settings.keep_every, tier.keep_every);
+        take(settings.keep_best, tier.keep_best);
+        take(said.every_steps, tier.every_steps);
+        take(said.every_seconds, tier.every_seconds);
+        take(said.keep, tier.keep);
+        take(said.keep_every, tier.keep_every);
+        take(said.keep_best, tier.keep_best);
+        take(said.bytes_per_second, tier.bytes_per_second);
+    }
+    return tiers;
+}
+
 fs::path without_links(const fs::path& path) {
     std::error_code error;
     const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
@@ -38,14 +56,24 @@ CheckpointOptions with_settings(CheckpointOptions options, const CheckpointSetti
     take(settings.every_steps, options.schedule.every_steps);
     take(settings.every_seconds, options.schedule.every_seconds);
     take(settings.optimal, options.schedule.optimal);
-    if (!settings.drain.empty())
+    if (!settings.drain.empty()) {
         options.drain.place = settings.drain;
+        options.tiers.clear();
+    }
+    if (!settings.tiers.empty()) {
+        options.tiers = tier_options(settings);
+        if (settings.drain.empty())  // both are for further_places() to refuse
+            options.drain.place.clear();
+    }
     take(settings.drain_keep, options.drain.keep);
     take(settings.keep_every, options.drain.keep_every);  // what is to stay stays in both
     take(settings.keep_best, options.drain.keep_best);
     if (settings.drain_wait_seconds)
         options.drain.wait_at_end = std::chrono::milliseconds(
             static_cast<std::int64_t>(*settings.drain_wait_seconds * 1000));
+    if (settings.stripe_auto || settings.stripe_count || settings.stripe_bytes)
+        options.stripe = {settings.stripe_auto.value_or(false), settings.stripe_count.value_or(0),
+                          settings.stripe_bytes.value_or(0)};
     if (!settings.restore_from.empty())
         options.restore_from = settings.restore_from;
     return options;

@@ -18,6 +18,7 @@ constexpr std::string_view kBucket = "s3://", kStep = "step-";
 CheckpointOptions options_of(CheckpointOptions options) {
     const std::string place = named_start(options.restore_from).place;
     options.drain = {};
+    options.tiers.clear();
     options.node_local = false;
     if (place.starts_with(kBucket))
         options.drain.place = place;

@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDepth = 1;
+constexpr int kDepth = 3;  // of a tier in the list
+constexpr std::size_t kMostTiers = 16;
 
 template <class Number>
 void take_number(const json& value, std::optional<Number>& into) {
@@ -30,7 +31,20 @@ void take_number(const json& value, std::optional<Number>& into) {
 }
 
 /// Gives `visit` each member with its name, for both directions.
+template <class Tier, class Visit>
+requires std::is_same_v<std::remove_const_t<Tier>, TierSettings>
+void for_each_member(Tier& tier, const Visit& visit) {
+    visit("place", tier.place);
+    visit("every_steps", tier.every_steps);
+    visit("every_seconds", tier.every_seconds);
+    visit("keep", tier.keep);
+    visit("keep_best", tier.keep_best);
+    visit("keep_every", tier.keep_every);
+    visit("bytes_per_second", tier.bytes_per_second);
+}
+
 template <class Settings, class Visit>
+requires std::is_same_v<std::remove_const_t<Settings>, CheckpointSettings>
 void for_each_member(Settings& settings, const Visit& visit) {
     visit("directory", settings.directory);
     visit("keep", settings.keep);
@@ -44,7 +58,11 @@ void for_each_member(Settings& settings, const Visit& visit) {
     visit("optimal", settings.optimal);
     visit("drain", settings.drain);
     visit("drain_keep", settings.drain_keep);
+    visit("tiers", settings.tiers);
     visit("drain_wait_seconds", settings.drain_wait_seconds);
+    visit("stripe_auto", settings.stripe_auto);
+    visit("stripe_count", settings.stripe_count);
+    visit("stripe_bytes", settings.stripe_bytes);
     visit("restore_from", settings.restore_from);
 }
 
@@ -58,6 +76,13 @@ struct MemberWriter {
     void operator()(const char* name, const std::optional<Value>& value) const {
         if (value)
             object[name] = *value;
+    }
+    void operator()(const char* name, const std::vector<TierSettings>& tiers) const {
+        for (const TierSettings& tier : tiers) {
+            json one = json::object();
+            for_each_member(tier, MemberWriter{one});
+            object[name].push_back(std::move(one));
+        }
     }
 };
 
@@ -76,6 +101,14 @@ struct MemberReader {
         if (object.contains(name))
             take_number(object.at(name), value);
     }
+    void operator()(const char* name, std::vector<TierSettings>& tiers) const {
+        if (!object.contains(name))
+            return;
+        for (const json& one : object.at(name).get_ref<const json::array_t&>()) {
+            static_cast<void>(one.get_ref<const json::object_t&>());  // or it throws
+            for_each_member(tiers.emplace_back(), MemberReader{one});
+        }
+    }
 };
 
 }  // namespace
@@ -84,6 +117,15 @@ std::string to_text(const CheckpointSettings& settings) {
     json object = json::object();
     for_each_member(settings, MemberWriter{object});
     return object.empty() ? "" : object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<TierSettings> tiers_of(const CheckpointSettings& settings) {
+    if (settings.drain.empty())
+        return settings.tiers;
+    return {{.place = settings.drain,
+             .keep = settings.drain_keep,
+             .keep_best = settings.keep_best,
+             .keep_every = settings.keep_every}};
 }
 
 CheckpointSettings checkpoint_settings_from(std::string_view text) {
@@ -102,6 +144,8 @@ CheckpointSettings checkpoint_settings_from(std::string_view text) {
         if (!object.is_object())
             throw wrong("it is no object");
         for_each_member(settings, MemberReader{object});
+        if (settings.tiers.size() > kMostTiers)
+            throw wrong("it has more than 16 tiers");
     } catch (const json::exception& error) {
         throw wrong(error.what());
     }

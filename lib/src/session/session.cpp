@@ -470,12 +470,18 @@ void Session::report_step(const StepReport& report) {
 }
 
 void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& path,
-                                double stall_seconds, std::optional<double> save_seconds) {
-    const session::Checkpoint saved{step, path.string(), stall_seconds, save_seconds};
+                                double stall_seconds, std::optional<double> save_seconds,
+                                std::optional<std::int64_t> bytes) {
+    const session::Checkpoint saved{step, path.string(), stall_seconds, save_seconds, bytes};
     if (save_seconds == 0.0)  // in memory, perhaps at every step
         impl_->report(saved);
     else
         impl_->announce(saved);
+}
+
+void Session::report_checkpoint_drained(std::int64_t step, const std::filesystem::path& path,
+                                        std::int64_t bytes, std::int64_t copied, double seconds) {
+    impl_->announce(session::CheckpointDrained{step, path.string(), bytes, copied, seconds});
 }
 
 void Session::report_checkpoint_loaded(std::int64_t step, const std::filesystem::path& path) {

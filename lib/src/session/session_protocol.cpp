@@ -71,7 +71,14 @@ json to_json(const Checkpoint& checkpoint) {
                  {"stall_seconds", from_number(checkpoint.stall_seconds)}};
     if (checkpoint.save_seconds)
         line["save_seconds"] = from_number(*checkpoint.save_seconds);
+    if (checkpoint.bytes)
+        line["bytes"] = *checkpoint.bytes;
     return line;
+}
+json to_json(const CheckpointDrained& drained) {
+    return {{"type", "checkpoint_drained"}, {"step", drained.step},
+            {"path", drained.path},         {"bytes", drained.bytes},
+            {"copied", drained.copied},     {"seconds", from_number(drained.seconds)}};
 }
 json to_json(const CheckpointLoaded& loaded) {
     return {{"type", "checkpoint_loaded"}, {"step", loaded.step}, {"path", loaded.path}};
@@ -183,6 +190,9 @@ struct Formatter {
     std::string operator()(const CheckpointLoaded& message) const {
         return dump_cut(to_json(message), "path");
     }
+    std::string operator()(const CheckpointDrained& message) const {
+        return dump_cut(to_json(message), "path");
+    }
     std::string operator()(const CheckpointDeleted& message) const {
         return dump_cut(to_json(message), "path");
     }
@@ -287,8 +297,14 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
                 return Checkpoint{to_integer(fields.at("step")),
                                   fields.at("path").get<std::string>(),
                                   to_number(fields.at("stall_seconds")),
-                                  optional_field<double>(fields, "save_seconds", to_number)};
+                                  optional_field<double>(fields, "save_seconds", to_number),
+                                  optional_field<std::int64_t>(fields, "bytes", to_integer)};
             }
+            if (type == "checkpoint_drained")
+                return CheckpointDrained{
+                    to_integer(fields.at("step")), fields.at("path").get<std::string>(),
+                    to_integer(fields.at("bytes")), to_integer(fields.at("copied")),
+                    to_number(fields.at("seconds"))};
             if (type == "checkpoint_loaded")
                 return CheckpointLoaded{to_integer(fields.at("step")),
                                         fields.at("path").get<std::string>()};

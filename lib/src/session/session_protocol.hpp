@@ -43,6 +43,15 @@ struct Checkpoint {
     std::string path;
     double stall_seconds = 0;
     std::optional<double> save_seconds = {};  ///< from its begin until it was published
+    std::optional<std::int64_t> bytes = {};   ///< of all its files
+};
+/// A checkpoint is in a further place.
+struct CheckpointDrained {
+    std::int64_t step = 0;
+    std::string path;         ///< there
+    std::int64_t bytes = 0;   ///< of all its files
+    std::int64_t copied = 0;  ///< of them now; the rest was there from an attempt before
+    double seconds = 0;       ///< that this took
 };
 /// The state of a checkpoint has been read by the job's ranks.
 struct CheckpointLoaded {
@@ -108,9 +117,10 @@ struct Spare {
     std::string state;  ///< "waits", "is_rank" or "cannot"
     std::string cannot = {};
 };
-using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
-                                 CannotResume, Recorder, MemoryAsked, Phase, PythonStacks, Rejoins,
-                                 HasLeft, Spare, CheckpointLoaded, CheckpointDeleted>;
+using RankMessage =
+    std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop, CannotResume, Recorder,
+                 MemoryAsked, Phase, PythonStacks, Rejoins, HasLeft, Spare, CheckpointLoaded,
+                 CheckpointDeleted, CheckpointDrained>;
 
 // The agent's messages.
 struct Stop {

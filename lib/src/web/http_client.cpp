@@ -145,6 +145,7 @@ public:
         if (code == CURLE_OPERATION_TIMEDOUT && deadline.passed())
             throw TimeoutError(request.method + ": the server did not answer in time");
         refuse_untrusted(code);
+        refuse_proxy(code);
         if (code != CURLE_OK)
             throw Error(ErrorCode::closed, std::string("the connection failed: ") +
                                                curl_library().curl_easy_strerror(code));
@@ -167,6 +168,20 @@ private:
                         "set " + ca_variable_ +
                             " to the certificate of who signed it; the name in it must be the "
                             "endpoint's");
+    }
+
+    // A tunnel that was not opened: the answer is the proxy's.
+    void refuse_proxy(CURLcode code) const {
+        long status = 0;
+        if (code == CURLE_OK ||
+            curl_library().curl_easy_getinfo(handle_, CURLINFO_HTTP_CONNECTCODE, &status) !=
+                CURLE_OK ||
+            status == 0 || status / 100 == 2)
+            return;
+        throw Error(status / 100 == 5 ? ErrorCode::closed : ErrorCode::system,
+                    "the proxy answers " + std::to_string(status) + " and opens no way",
+                    "see HTTPS_PROXY, with a name and a password where it wants them, and NO_PROXY "
+                    "for hosts that are reached without one");
     }
 
     template <class Value>

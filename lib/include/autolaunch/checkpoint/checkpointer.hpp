@@ -34,8 +34,33 @@ struct DrainOptions {
     int keep_best =
         0;  ///< and so many of the others by SaveOptions::metric; CheckpointOptions says which way
     /// How long the end of the Checkpointer waits for what is not there yet; less where the job's
-    /// time ends before.
+    /// time ends before. It holds for CheckpointOptions::tiers, too, all together.
     std::chrono::milliseconds wait_at_end = std::chrono::seconds(60);
+};
+
+/// One of several further places (docs/checkpoint-tiers.md).
+struct TierOptions {
+    std::string place = {};  ///< a directory, or "s3://bucket/prefix"
+    /// What comes there, both 0: what is newest whenever it has copied the last. Else a checkpoint
+    /// of at least so many steps after the newest there, or saved so many seconds after it; and
+    /// those of keep_every, and the newest at the end.
+    std::int64_t every_steps = 0;
+    double every_seconds = 0;
+    int keep = 2;                 ///< complete checkpoints kept there
+    std::int64_t keep_every = 0;  ///< and those of steps that are multiples of it
+    int keep_best = 0;            ///< and so many of the others by SaveOptions::metric
+    /// That draining moves to and from there, over all nodes of the job; 0: no limit.
+    std::uint64_t bytes_per_second = 0;
+};
+
+/// How the files of checkpoints are spread over the servers of a parallel file system, where it is
+/// Lustre or BeeGFS (docs/checkpoints.md). Nothing set: as the directory is.
+struct StripeOptions {
+    bool automatic = false;   ///< by the files' sizes as they grow, with Lustre; else as it is
+    int count = 0;            ///< servers (OSTs, targets) of a file; -1: all; 0: as it is
+    std::uint64_t bytes = 0;  ///< in one piece on each; 0: as it is
+
+    bool is_set() const noexcept { return automatic || count != 0 || bytes != 0; }
 };
 
 /// Files that only who has a key can read, and checkpoints that only who has a key can write
@@ -68,6 +93,11 @@ struct CheckpointOptions {
     bool lower_is_better = true;  ///< of the metric
     SaveSchedule schedule = {};   ///< for should_save()
     DrainOptions drain = {};
+    /// Of `directory`, and of further places that are directories.
+    StripeOptions stripe = {};
+    /// In place of drain.place: several places, the nearest first, such as a shared file system and
+    /// a bucket. Each is filled from the nearest place that has the checkpoint whole.
+    std::vector<TierOptions> tiers = {};
     EncryptionOptions encryption = {};
     SaveVerification verify = SaveVerification::ends;
     /// Files of frozen tensors (fsdp::StateTensor::frozen) that have the same bytes as in the
@@ -91,8 +121,8 @@ struct CheckpointOptions {
     /// is written there. latest() and load_latest() throw where it has none.
     std::string restore_from = {};
     /// `directory` is each node's own, such as one on its NVMe: it holds its ranks' files alone,
-    /// and every node drains its own; drain.place must be set. A checkpoint counts when it is
-    /// there. The constructor is then collective.
+    /// and every node drains its own; drain.place or tiers must be set. A checkpoint counts when it
+    /// is in the first of them. The constructor is then collective.
     bool node_local = false;
 };
 
@@ -217,7 +247,7 @@ public:
         return save_to_memory(step, joined(model.state(), optimizer.state()), options);
     }
 
-    /// Until everything that shall be in the second place is there; false when the time is over.
+    /// Until everything that shall be in the further places is there; false when the time is over.
     /// Not collective: rank 0 waits, the others return true at once. finish() comes first.
     bool wait_drained(std::chrono::milliseconds timeout);
 

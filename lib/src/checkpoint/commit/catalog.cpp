@@ -33,18 +33,6 @@ std::string without_suffix(const std::string& name) {
     return is_replaced(name) ? name.substr(0, name.size() - (sizeof kReplacedSuffix - 1)) : name;
 }
 
-// Only names this library writes: "step-" and digits, padded the same way.
-std::optional<std::int64_t> step_of(const std::string& name) {
-    long long step = 0;
-    const std::string stem = without_suffix(name);
-    if (!stem.starts_with(kPrefix) || !parse_integer(stem.substr(sizeof kPrefix - 1), step) ||
-        step < 0)
-        return std::nullopt;
-    if (checkpoint_name(step) != stem)
-        return std::nullopt;
-    return step;
-}
-
 std::vector<Candidate> candidates_among(const std::vector<std::string>& names) {
     std::vector<Candidate> found;
     for (const std::string& name : names)
@@ -79,6 +67,18 @@ void remove_late(Storage& storage, const fs::path& directory, const WriterFence&
 }
 
 }  // namespace
+
+// Only names this library writes: "step-" and digits, padded the same way.
+std::optional<std::int64_t> step_of(const std::string& name) {
+    long long step = 0;
+    const std::string stem = without_suffix(name);
+    if (!stem.starts_with(kPrefix) || !parse_integer(stem.substr(sizeof kPrefix - 1), step) ||
+        step < 0)
+        return std::nullopt;
+    if (checkpoint_name(step) != stem)
+        return std::nullopt;
+    return step;
+}
 
 std::string checkpoint_name(std::int64_t step) { return kPrefix + padded(step, 8); }
 
@@ -259,7 +259,7 @@ void remove_checkpoint(Storage& storage, const fs::path& directory, const std::s
 std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& directory,
                                            const CheckpointOptions& options,
                                            std::int64_t just_saved,
-                                           std::optional<std::int64_t> pinned,
+                                           const std::set<std::int64_t>& pinned,
                                            const TellDeleted& tell) {
     std::vector<KeptCheckpoint> checkpoints;
     std::vector<UnusableCheckpoint> unknown;
@@ -277,7 +277,7 @@ std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& dir
         return LookedAt{LookedAt::unknown, {}};
     };
     for (const std::string& name : no_longer_kept(checkpoints, options, just_saved, look))
-        if (!pinned || step_of(name) != pinned)
+        if (!pinned.contains(step_of(name).value_or(-1)))
             remove_checkpoint(storage, directory, name, tell);
     return unknown;
 }

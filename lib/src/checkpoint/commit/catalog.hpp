@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ inline constexpr char kReplacedSuffix[] = ".replaced";
 inline constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
 
 std::string checkpoint_name(std::int64_t step);  ///< "step-00001200"
+/// Of such a name, or one that is to be replaced; nothing for other names.
+std::optional<std::int64_t> step_of(const std::string& name);
 
 /// A directory that is named like a complete checkpoint.
 struct Candidate {
@@ -104,12 +107,13 @@ std::vector<std::string> remove_leftovers(Storage& storage, const std::filesyste
 void remove_checkpoint(Storage& storage, const std::filesystem::path& directory,
                        const std::string& name, const TellDeleted& tell = {});
 
-/// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`. Asks for no MAC:
-/// with a wrong key it would delete what is right. Returns what stays because it cannot be read.
+/// Deletes what no_longer_kept() (retention.hpp) names, but not the steps `pinned`. Asks for no
+/// MAC: with a wrong key it would delete what is right. Returns what stays because it cannot be
+/// read.
 std::vector<UnusableCheckpoint> remove_old(Storage& storage, const std::filesystem::path& directory,
                                            const CheckpointOptions& options,
                                            std::int64_t just_saved,
-                                           std::optional<std::int64_t> pinned = {},
+                                           const std::set<std::int64_t>& pinned = {},
                                            const TellDeleted& tell = {});
 
 }  // namespace autolaunch

@@ -89,6 +89,7 @@ namespace {
     X(EVP_PKEY_new_raw_private_key) \
     X(EVP_PKEY_new_raw_public_key)  \
     X(EVP_chacha20_poly1305)        \
+    X(EVP_md5)                      \
     X(EVP_sha256)                   \
     X(HMAC)
 
@@ -136,6 +137,14 @@ Digest sha256(Bytes message) {
     require(library().EVP_Digest(message.data(), message.size(), digest.data(), nullptr,
                                  library().EVP_sha256(), nullptr) == 1,
             "compute SHA-256");
+    return digest;
+}
+
+std::optional<std::array<std::uint8_t, 16>> md5(Bytes message) {
+    std::array<std::uint8_t, 16> digest{};
+    if (library().EVP_Digest(message.data(), message.size(), digest.data(), nullptr,
+                             library().EVP_md5(), nullptr) != 1)
+        return std::nullopt;
     return digest;
 }
 
@@ -292,6 +301,7 @@ namespace {
 struct ChaCha20Poly1305::Contexts {};
 
 Digest sha256(Bytes) { refuse_without_openssl(); }
+std::optional<std::array<std::uint8_t, 16>> md5(Bytes) { refuse_without_openssl(); }
 Digest hmac_sha256(Bytes, Bytes) { refuse_without_openssl(); }
 SecretBytes x25519(Bytes, const Point&) { refuse_without_openssl(); }
 Point x25519_public(Bytes) { refuse_without_openssl(); }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -23,6 +24,9 @@ inline Bytes bytes_of(std::string_view text) {
 }
 
 Digest sha256(Bytes message);
+/// RFC 1321, to recognise what an S3 server has, never to trust it. Nothing where libcrypto refuses
+/// it (FIPS).
+std::optional<std::array<std::uint8_t, 16>> md5(Bytes message);
 /// RFC 2104.
 Digest hmac_sha256(Bytes key, Bytes message);
 /// RFC 5869, 32 bytes of output. An empty salt is the RFC's default.

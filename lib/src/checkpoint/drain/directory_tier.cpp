@@ -25,8 +25,13 @@ constexpr std::size_t kBuffers = 4;
 /// A file's chunks, read when they are asked for.
 class ReadSource final : public ChunkSource {
 public:
-    ReadSource(const Tier::Read& read, std::uint64_t bytes, const Deadline& deadline)
-        : read_(read), bytes_(bytes), deadline_(deadline), memory_(kBuffers * kChunkBytes) {
+    ReadSource(const Tier::Read& read, const Tier::Pass& pass, std::uint64_t bytes,
+               const Deadline& deadline)
+        : read_(read),
+          pass_(pass),
+          bytes_(bytes),
+          deadline_(deadline),
+          memory_(kBuffers * kChunkBytes) {
         for (std::size_t i = 0; i < kBuffers; ++i)
             free_.push_back(memory_.data() + i * kChunkBytes);
     }
@@ -38,7 +43,9 @@ public:
             throw TimeoutError("the copy was not done in time");
         std::byte* const memory = free_.back();
         const std::uint64_t offset = index * kChunkBytes;
-        read_(offset, {memory, static_cast<std::size_t>(std::min(kChunkBytes, bytes_ - offset))});
+        const auto bytes = static_cast<std::size_t>(std::min(kChunkBytes, bytes_ - offset));
+        pass_(bytes);
+        read_(offset, {memory, bytes});
         free_.pop_back();
         return memory;
     }
@@ -46,6 +53,7 @@ public:
 
 private:
     const Tier::Read& read_;
+    const Tier::Pass& pass_;
     std::uint64_t bytes_;
     Deadline deadline_;
     AlignedMemory memory_;
@@ -89,12 +97,12 @@ public:
     }
 
     void put(const std::string& name, const Manifest::File& file, const Read& read,
-             const Deadline& deadline) override {
+             const Pass& pass, const Deadline& deadline) override {
         const fs::path place = unfinished(name);
         PlannedFile part;
         part.name = file.name + kPartMark + random_hex(4);
         part.bytes = file.bytes;
-        ReadSource source(read, file.bytes, deadline);
+        ReadSource source(read, pass, file.bytes, deadline);
         write_files(*storage_, place, std::span(&part, 1), source);
         storage_->rename(place / part.name, place / file.name);
         storage_->sync_directory(place);
@@ -174,7 +182,7 @@ std::unique_ptr<Tier> make_tier(const std::string& place) {
     if (!s3::is_s3_url(place))
         return make_directory_tier(make_posix_storage(), place);
     const Environment environment = environment_of_process();
-    return make_s3_tier(s3::locate(place, environment), s3::find_credentials(environment));
+    return make_s3_tier(s3::locate(place, environment), s3::find_credential_source(environment));
 }
 
 }  // namespace autolaunch

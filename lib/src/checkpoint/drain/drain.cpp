@@ -1,14 +1,13 @@
 #include "checkpoint/drain/drain.hpp"
 
-#include "base/hash.hpp"
 #include "checkpoint/commit/catalog.hpp"
-#include "checkpoint/load/block_reader.hpp"
+#include "checkpoint/drain/drain_errors.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -16,58 +15,28 @@ namespace autolaunch {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-/// The checkpoint here cannot be what was saved, or is of another version: trying again does not
-/// help.
-class DamagedHere : public Error {
-public:
-    explicit DamagedHere(const Error& error) : Error(error.code(), error.what(), error.hint()) {}
-};
-
-/// Its storage gave an error: others may be drained meanwhile.
-class UnreadableHere : public Error {
-public:
-    explicit UnreadableHere(const Error& error) : Error(error.code(), error.what(), error.hint()) {}
-};
-
-template <class Call>
-auto reading_here(const Call& call) {
-    try {
-        return call();
-    } catch (const SystemError& error) {
-        if (error.error_number() == ENOENT)  // deleted since
-            throw;
-        throw UnreadableHere(error);
-    } catch (const Error& error) {
-        if (error.code() == ErrorCode::corrupt || error.code() == ErrorCode::unsupported)
-            throw DamagedHere(error);
-        throw;
-    }
+Drain::Facts Drain::facts_of(const Manifest& manifest) {
+    Facts facts{manifest.metric, {}};
+    if (manifest.saved_unix_ms != 0)
+        facts.saved_ms = manifest.saved_unix_ms;
+    return facts;
 }
-
-}  // namespace
 
 Drain::Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainSettings options,
              DrainEvents events)
-    : near_(std::move(near)),
-      far_(std::move(far)),
+    : far_(std::move(far)),
       options_(std::move(options)),
-      events_(std::move(events)) {
+      events_(std::move(events)),
+      sources_({{std::move(near), options_.directory}}),
+      limit_(options_.bytes_per_second) {
+    sources_.insert(sources_.end(), options_.others.begin(), options_.others.end());
     if (options_.retention.keep < 1)
         throw Error(ErrorCode::invalid_argument, "a drain keeps at least 1 checkpoint");
     thread_ = std::thread([this] { run(); });
 }
 
 Drain::~Drain() {
-    {
-        const std::lock_guard lock(mutex_);
-        stop_ = true;
-    }
-    changed_.notify_all();
-    far_->stop();
+    stop();
     thread_.join();
     if (!options_.crew || !options_.crew->is_first())
         return;
@@ -77,11 +46,27 @@ Drain::~Drain() {
     }
 }
 
+void Drain::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    changed_.notify_all();
+    far_->stop();
+}
+
+void Drain::finish() {
+    at_end_ = true;
+    wake();
+}
+
 void Drain::wake(std::optional<std::int64_t> saved) {
     {
         const std::lock_guard lock(mutex_);
-        if (saved)
+        if (saved) {
             saved_again_.insert(*saved);
+            unseen_.insert(*saved);
+        }
         woken_ = true;
         idle_ = false;
     }
@@ -96,6 +81,18 @@ bool Drain::wait_idle(const Deadline& deadline) {
 DrainProgress Drain::progress() const {
     const std::lock_guard lock(mutex_);
     return progress_;
+}
+
+DrainRest Drain::rest() const {
+    const std::lock_guard lock(mutex_);
+    DrainRest rest{left_, progress_, failure_};
+    // Of those that nobody has looked at yet, no more than will stay.
+    int stay = options_.retention.keep;
+    for (auto step = unseen_.rbegin(); step != unseen_.rend() && stay-- > 0; ++step)
+        if (std::find(left_.begin(), left_.end(), *step) == left_.end())
+            rest.steps.push_back(*step);
+    std::sort(rest.steps.begin(), rest.steps.end(), std::greater<>());
+    return rest;
 }
 
 void Drain::set_progress(const DrainProgress& progress) {
@@ -119,37 +116,62 @@ void Drain::run() {
             woken_ = false;
             for (const std::int64_t step : std::exchange(saved_again_, {})) {
                 unreadable_.erase(step);
-                near_metrics_.erase(step);
+                near_facts_.erase(step);
             }
         }
         try {
             if (work()) {
                 pause = options_.first_pause;
+                if (events_.turn_over)
+                    events_.turn_over();
                 continue;
             }
         } catch (const std::exception& error) {
             failed = true;
             put_off_.clear();
-            if (!stop_)
-                note(std::string("draining to ") + far_->directory().string() + " failed: " +
-                     error.what() + "; again in " + std::to_string(pause.count()) + " ms");
+            const std::lock_guard lock(mutex_);
+            failure_ = error.what();
         }
+        if (failed && !stop_)
+            note("draining to " + far_->directory().string() + " failed: " + rest().failure +
+                 "; again in " + std::to_string(pause.count()) + " ms");
         set_progress({});
-        std::unique_lock lock(mutex_);
-        if (failed) {
-            changed_.wait_for(lock, pause, [&] { return stop_.load(); });
-            pause = std::min(pause * 2, options_.longest_pause);
-        } else {
-            idle_ = !woken_;
-            changed_.notify_all();
-            changed_.wait(lock, [&] { return stop_ || woken_; });
-        }
+        if (events_.turn_over)
+            events_.turn_over();
+        wait_woken(failed, pause);
+        pause = failed ? std::min(pause * 2, options_.longest_pause) : pause;
     }
 }
 
+void Drain::wait_woken(bool failed, std::chrono::milliseconds pause) {
+    std::unique_lock lock(mutex_);
+    if (failed) {
+        changed_.wait_for(lock, pause, [&] { return stop_.load(); });
+        return;
+    }
+    failure_.clear();
+    idle_ = !woken_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return stop_ || woken_; });
+}
+
+DrainDecision Drain::decide() {
+    std::set<std::int64_t> seen;
+    {
+        const std::lock_guard lock(mutex_);
+        seen = unseen_;
+    }
+    const auto near = near_checkpoints();
+    DrainDecision decision = decide_drain(near, far_checkpoints(), options_.retention, at_end_);
+    const std::lock_guard lock(mutex_);
+    left_ = decision.left;
+    for (const std::int64_t step : seen)
+        unseen_.erase(step);
+    return decision;
+}
+
 bool Drain::work() {
-    const DrainDecision decision =
-        decide_drain(near_checkpoints(), far_checkpoints(), options_.retention);
+    const DrainDecision decision = decide();
     if (decision.copy) {
         try {
             copy(*decision.copy);
@@ -166,44 +188,78 @@ bool Drain::work() {
     }
     if (!put_off_.empty())
         throw Error(put_off_.rbegin()->second);
-    for (const FarCheckpoint& checkpoint : decision.remove) {
+    clear(decision.remove);
+    return false;
+}
+
+void Drain::clear(const std::vector<FarCheckpoint>& remove) {
+    for (const FarCheckpoint& checkpoint : remove) {
         if (stop_)
             break;
+        if (options_.needed && options_.needed().contains(checkpoint.step))
+            continue;  // its turn comes after the next save
         far_->remove(checkpoint, Deadline::after(options_.copy_timeout));
         validated_.erase(checkpoint.name);
         if (events_.deleted)
             events_.deleted(far_->directory() / checkpoint.name);
     }
-    return false;
 }
 
-// What was published here; whether it is whole shows when it is copied.
+// What was published somewhere; whether it is whole shows when it is copied. Only the first source
+// must answer: what another one has is then not known.
 std::vector<NearCheckpoint> Drain::near_checkpoints() {
     std::vector<NearCheckpoint> found;
-    for (const Candidate& candidate : list_candidates(*near_, options_.directory))
-        if (candidate.name == checkpoint_name(candidate.step) &&
-            !unreadable_.contains(candidate.step) && !put_off_.contains(candidate.step))
-            found.push_back({candidate.step, near_metric(candidate.name, candidate.step)});
+    held_.clear();
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+        for (const std::int64_t step : published_in(i)) {
+            if (unreadable_.contains(step) || put_off_.contains(step))
+                continue;
+            auto& held = held_[step];
+            held.push_back(i);
+            if (held.size() == 1)
+                found.push_back(near_checkpoint(step, sources_[i]));
+        }
     return found;
 }
 
-// One that is damaged has none: that shows when it is copied.
-std::optional<double> Drain::near_metric(const std::string& name, std::int64_t step) {
-    if (options_.retention.keep_best == 0)
-        return std::nullopt;
-    if (const auto known = near_metrics_.find(step); known != near_metrics_.end())
-        return known->second;
+// In a bucket what has no manifest is named like a checkpoint, too.
+std::vector<std::int64_t> Drain::published_in(std::size_t source) {
+    const auto& [storage, directory] = sources_[source];
+    std::vector<std::int64_t> steps;
     try {
-        const std::string text =
-            read_whole(*near_, options_.directory / name / kManifestName, kMaxManifestBytes);
-        return near_metrics_[step] = Manifest::parse(text).metric;
-    } catch (const SystemError& error) {
-        if (error.error_number() == ENOENT)  // deleted since
-            return std::nullopt;
-        throw;
+        for (const Candidate& candidate : list_candidates(*storage, directory)) {
+            if (candidate.name != checkpoint_name(candidate.step))
+                continue;
+            const bool is_bucket = s3::is_s3_url(directory.string());
+            const auto files =
+                is_bucket ? storage->list(directory / candidate.name) : std::vector<std::string>();
+            if (!is_bucket || std::find(files.begin(), files.end(), kManifestName) != files.end())
+                steps.push_back(candidate.step);
+        }
     } catch (const Error&) {
-        return std::nullopt;
+        if (source == 0)
+            throw;
     }
+    return steps;
+}
+
+// One that is damaged has no metric and no date: that shows when it is copied.
+NearCheckpoint Drain::near_checkpoint(std::int64_t step, const DrainSource& source) {
+    if (options_.retention.keep_best == 0 && options_.retention.every_ms == 0)
+        return {step};
+    auto known = near_facts_.find(step);
+    try {
+        if (known == near_facts_.end()) {
+            const Manifest manifest = Manifest::parse(manifest_in(source, step));
+            known = near_facts_.emplace(step, facts_of(manifest)).first;
+        }
+        return {step, known->second.metric, known->second.saved_ms};
+    } catch (const SystemError& error) {
+        if (error.error_number() != ENOENT)  // deleted since
+            throw;
+    } catch (const Error&) {
+    }
+    return {step};
 }
 
 std::vector<FarCheckpoint> Drain::far_checkpoints() {
@@ -216,9 +272,10 @@ std::vector<FarCheckpoint> Drain::far_checkpoints() {
             if (known == validated_.end()) {
                 const Manifest manifest =
                     read_manifest(far_->storage(), far_->directory() / checkpoint.name);
-                known = validated_.emplace(checkpoint.name, manifest.metric).first;
+                known = validated_.emplace(checkpoint.name, facts_of(manifest)).first;
             }
-            checkpoint.metric = known->second;
+            checkpoint.metric = known->second.metric;
+            checkpoint.saved_ms = known->second.saved_ms;
         } catch (const SystemError& error) {
             if (error.error_number() != ENOENT)
                 throw;  // the tier does not answer: nothing is known of it
@@ -230,191 +287,6 @@ std::vector<FarCheckpoint> Drain::far_checkpoints() {
         }
     }
     return found;
-}
-
-std::string Drain::manifest_here(std::int64_t step) {
-    return read_whole(*near_, options_.directory / checkpoint_name(step) / kManifestName,
-                      kMaxManifestBytes);
-}
-
-void Drain::copy(std::int64_t step) {
-    const auto start = Clock::now();
-    const Deadline deadline = Deadline::after(options_.copy_timeout);
-    const std::string name = checkpoint_name(step);
-    std::string text;
-    const Manifest manifest = reading_here([&] {
-        text = manifest_here(step);
-        Manifest parsed = Manifest::parse(text);
-        parsed.require_complete();
-        return parsed;
-    });
-    copied_bytes_ = 0;
-    far_->prepare(name, deadline);
-    if (!all_there(step, manifest, copy_with_crew(step, text, manifest, deadline)))
-        return;
-    const fs::path path = far_->directory() / name;
-    if (!far_->publish(name, text, deadline)) {
-        unreadable_.insert(step);
-        note(path.string() + " is another checkpoint of that step, and stays");
-        return;
-    }
-    const std::chrono::duration<double> seconds = Clock::now() - start;
-    if (events_.drained)
-        events_.drained({step, path, copied_bytes_, seconds.count()});
-}
-
-// The files that are in the far tier now. The others' answers are waited for even where this node's
-// copy failed, so that nobody writes when it is tried again.
-std::set<std::string> Drain::copy_with_crew(std::int64_t step, const std::string& text,
-                                            const Manifest& manifest, const Deadline& deadline) {
-    if (options_.crew)
-        options_.crew->order({step, hash64(text.data(), text.size())});
-    std::exception_ptr failure;
-    std::set<std::string> put;
-    try {
-        const auto mine = copy_files(step, manifest, deadline);
-        put.insert(mine.begin(), mine.end());
-    } catch (const std::exception&) {
-        failure = std::current_exception();
-    }
-    if (options_.crew)
-        put.merge(options_.crew->collect(deadline, [this] { return stop_.load(); }));
-    if (failure)
-        std::rethrow_exception(failure);
-    return put;
-}
-
-// Those that this node has.
-std::vector<std::string> Drain::copy_files(std::int64_t step, const Manifest& manifest,
-                                           const Deadline& deadline) {
-    const std::string name = checkpoint_name(step);
-    const fs::path from = options_.directory / name;
-    const auto here = near_->list(from);
-    std::vector<const Manifest::File*> files;
-    DrainProgress progress{step, 0, 0};
-    for (const Manifest::File& file : manifest.files) {
-        if (options_.crew && !std::binary_search(here.begin(), here.end(), file.name))
-            continue;
-        files.push_back(&file);
-        progress.bytes_total += file.bytes;
-    }
-    set_progress(progress);
-    const auto names = far_->storage().list(far_->unfinished(name));
-    std::vector<std::string> there;
-    for (const Manifest::File* file : files) {
-        if (!is_there(name, names, *file))
-            copy_file(name, from, *file, deadline);
-        there.push_back(file->name);
-        progress.bytes_done += file->bytes;
-        set_progress(progress);
-    }
-    return there;
-}
-
-// What no node has may have been copied before its node was lost.
-bool Drain::all_there(std::int64_t step, const Manifest& manifest,
-                      const std::set<std::string>& put) {
-    const std::string name = checkpoint_name(step);
-    std::vector<std::string> names;
-    for (const Manifest::File& file : manifest.files) {
-        if (put.contains(file.name))
-            continue;
-        if (names.empty())
-            names = far_->storage().list(far_->unfinished(name));
-        if (is_there(name, names, file))
-            continue;
-        unreadable_.insert(step);
-        note("step " + std::to_string(step) + " is not drained: no node has all of " + file.name);
-        return false;
-    }
-    return true;
-}
-
-// In a crew, but not its first. What fails is the first one's to try again.
-void Drain::follow() {
-    try {
-        while (!stop_) {
-            const auto order = options_.crew->wait_order();
-            if (order && order->end)
-                break;
-            if (order)
-                obey(*order);
-        }
-    } catch (const std::exception& error) {
-        if (!stop_)
-            note(std::string("no more draining from this node: ") + error.what());
-    }
-    const std::lock_guard lock(mutex_);
-    idle_ = true;
-    changed_.notify_all();
-}
-
-void Drain::obey(const DrainCrew::Order& order) {
-    const std::string step = "step " + std::to_string(order.step);
-    copied_bytes_ = 0;
-    set_progress({order.step, 0, 0});  // from here on it stays
-    try {
-        std::vector<std::string> files;
-        try {
-            const std::string text = reading_here([&] { return manifest_here(order.step); });
-            if (hash64(text.data(), text.size()) == order.manifest_hash)
-                files = copy_files(order.step, reading_here([&] { return Manifest::parse(text); }),
-                                   Deadline::after(options_.copy_timeout));
-        } catch (const DamagedHere& error) {
-            note(step + " is damaged on this node: " + error.what());
-        } catch (const SystemError& error) {
-            if (error.error_number() != ENOENT)
-                throw;  // deleted here: this node has nothing of it
-        }
-        options_.crew->answer(files);
-    } catch (const std::exception& error) {
-        options_.crew->answer_failure(error.what());
-    }
-    set_progress({});
-}
-
-// From an attempt before, which may have been of another checkpoint of this step.
-bool Drain::is_there(const std::string& name, const std::vector<std::string>& names,
-                     const Manifest::File& file) {
-    if (std::find(names.begin(), names.end(), file.name) == names.end())
-        return false;
-    try {
-        BlockReader(far_->storage(), far_->unfinished(name), file).read_all([this](auto, auto) {
-            if (stop_)
-                throw AbortedError("the drain was stopped");
-        });
-        return true;
-    } catch (const Error& error) {
-        if (error.code() == ErrorCode::corrupt)
-            return false;
-        throw;
-    }
-}
-
-void Drain::copy_file(const std::string& name, const fs::path& from, const Manifest::File& file,
-                      const Deadline& deadline) {
-    const auto reader =
-        reading_here([&] { return std::make_unique<BlockReader>(*near_, from, file); });
-    const auto read = [&](std::uint64_t offset, std::span<std::byte> bytes) {
-        if (stop_)
-            throw AbortedError("the drain was stopped");
-        if (offset % Manifest::kBlockBytes != 0 ||
-            (bytes.size() % Manifest::kBlockBytes != 0 && offset + bytes.size() != file.bytes))
-            throw Error(ErrorCode::invalid_argument, "a tier asked for a part of a block");
-        std::vector<std::size_t> blocks;
-        for (std::uint64_t at = offset; at < offset + bytes.size(); at += Manifest::kBlockBytes)
-            blocks.push_back(at / Manifest::kBlockBytes);
-        reading_here([&] {
-            reader->read(blocks, [&](std::size_t index, std::span<const std::byte> content) {
-                std::memcpy(bytes.data() + (index * Manifest::kBlockBytes - offset), content.data(),
-                            content.size());
-            });
-        });
-        copied_bytes_ += bytes.size();
-        const std::lock_guard lock(mutex_);
-        progress_.bytes_done += bytes.size();
-    };
-    far_->put(name, file, read, deadline);
 }
 
 }  // namespace autolaunch

@@ -13,12 +13,16 @@ struct DrainRetention {
     std::int64_t keep_every = 0;  ///< those whose step is a multiple of it stay too; 0: none
     int keep_best = 0;  ///< and so many of the others by their metric, the newer one of equals
     bool lower_is_better = true;
+    /// Between two that come there by their age alone; both 0: each may come. One of them is
+    /// enough.
+    std::int64_t every_steps = 0, every_ms = 0;
 };
 
 /// A checkpoint that is published here.
 struct NearCheckpoint {
     std::int64_t step = 0;
     std::optional<double> metric = {};  ///< asked for only where DrainRetention::keep_best counts
+    std::optional<std::int64_t> saved_ms = {};  ///< since 1970; only where every_ms counts
 };
 
 /// What is named like a checkpoint in the far tier.
@@ -28,10 +32,12 @@ struct FarCheckpoint {
     bool published = false;
     bool complete = false;  ///< published, and its manifest is whole and its files are there
     std::optional<double> metric = {};
+    std::optional<std::int64_t> saved_ms = {};
 };
 
 struct DrainDecision {
-    std::optional<std::int64_t> copy;  ///< from near to far
+    std::optional<std::int64_t> copy;     ///< from near to far
+    std::vector<std::int64_t> left = {};  ///< with it, all that are to be copied; newest first
     std::vector<FarCheckpoint> remove;
 };
 
@@ -39,8 +45,11 @@ struct DrainDecision {
 /// Copied is the newest that will stay there and is not complete there, so that a drain that is
 /// slower than the saves skips some. Removed are complete ones that need not stay, and unfinished
 /// ones that nobody will finish; but nothing is removed while there is something to copy, and
-/// nothing at all while no complete one is there.
+/// nothing at all while no complete one is there. Where the retention says how far apart they shall
+/// be, one is copied that is so far from the newest there, or a multiple of keep_every; and
+/// `at_end` the newest whatever its age.
 DrainDecision decide_drain(const std::vector<NearCheckpoint>& near,
-                           const std::vector<FarCheckpoint>& far, const DrainRetention& retention);
+                           const std::vector<FarCheckpoint>& far, const DrainRetention& retention,
+                           bool at_end = false);
 
 }  // namespace autolaunch

@@ -28,7 +28,7 @@ s3::UploadOptions whole_blocks(s3::UploadOptions options) {
 
 class S3Tier final : public Tier {
 public:
-    S3Tier(const s3::Location& location, const s3::Credentials& credentials,
+    S3Tier(const s3::Location& location, const std::shared_ptr<s3::CredentialSource>& credentials,
            const s3::UploadOptions& options)
         : client_(location, credentials, stop_),
           options_(whole_blocks(options)),
@@ -49,13 +49,22 @@ public:
         return found;
     }
 
+    // Of this checkpoint uploads go on; of others nobody would finish them. What is not named like
+    // a checkpoint's is somebody else's.
     void prepare(const std::string& name, const Deadline& deadline) override {
-        client_.abort_uploads(name + '/', deadline);
+        client_.abort_uploads("step-", deadline, [&](const std::string& key) {
+            const std::string other = key.substr(0, key.find('/'));
+            const auto step = step_of(other);
+            return other != name && step && checkpoint_name(*step) == other;
+        });
     }
 
     void put(const std::string& name, const Manifest::File& file, const Read& read,
-             const Deadline& deadline) override {
-        client_.upload(name + '/' + file.name, file.bytes, read, options_, deadline);
+             const Pass& pass, const Deadline& deadline) override {
+        s3::UploadOptions options = options_;
+        options.resume = true;
+        options.pass = pass;
+        client_.upload(name + '/' + file.name, file.bytes, read, options, deadline);
     }
 
     bool publish(const std::string& name, const std::string& manifest_text,
@@ -90,7 +99,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Tier> make_s3_tier(const s3::Location& location, const s3::Credentials& credentials,
+std::unique_ptr<Tier> make_s3_tier(const s3::Location& location,
+                                   std::shared_ptr<s3::CredentialSource> credentials,
                                    const s3::UploadOptions& options) {
     return std::make_unique<S3Tier>(location, credentials, options);
 }

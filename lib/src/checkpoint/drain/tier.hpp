@@ -34,16 +34,20 @@ public:
     virtual std::vector<FarCheckpoint> list() = 0;
     /// Where the files of an unfinished checkpoint are.
     virtual std::filesystem::path unfinished(const std::string& name) const = 0;
-    /// Before files of it are put: takes back what a process that died left halfway.
+    /// Before files of it are put: takes back what a process that died left halfway, but what
+    /// put() goes on with.
     virtual void prepare(const std::string& name, const Deadline& deadline) = 0;
 
     /// Fills the span with bytes of the file from an offset, in whole blocks of
     /// Manifest::kBlockBytes (the last may be shorter); asked for in order.
     using Read = std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>;
+    /// Called before so many bytes go there, by any thread. It may wait, and throw. What is there
+    /// from an attempt before, as far as only the tier knows it, does not go there again.
+    using Pass = std::function<void(std::uint64_t bytes)>;
     /// Returns when the file is durable. One that was there is replaced; until then it is not seen
     /// under its name.
     virtual void put(const std::string& name, const Manifest::File& file, const Read& read,
-                     const Deadline& deadline) = 0;
+                     const Pass& pass, const Deadline& deadline) = 0;
     /// The manifest, last. False when another one of this name is there: then that one stays.
     virtual bool publish(const std::string& name, const std::string& manifest_text,
                          const Deadline& deadline) = 0;
@@ -58,8 +62,14 @@ public:
 std::unique_ptr<Tier> make_directory_tier(std::shared_ptr<Storage> storage,
                                           std::filesystem::path directory);
 /// A bucket: unfinished is what has no manifest, which is put last, with If-None-Match.
-std::unique_ptr<Tier> make_s3_tier(const s3::Location& location, const s3::Credentials& credentials,
+std::unique_ptr<Tier> make_s3_tier(const s3::Location& location,
+                                   std::shared_ptr<s3::CredentialSource> credentials,
                                    const s3::UploadOptions& options = {});
+inline std::unique_ptr<Tier> make_s3_tier(const s3::Location& location,
+                                          const s3::Credentials& credentials,
+                                          const s3::UploadOptions& options = {}) {
+    return make_s3_tier(location, s3::fixed_credentials(credentials), options);
+}
 /// Of a directory's path or of "s3://bucket/prefix", with the environment's settings and
 /// credentials.
 std::unique_ptr<Tier> make_tier(const std::string& place);

@@ -17,7 +17,8 @@ namespace autolaunch {
 struct NodeSources {
     NodeCheckpoint held;         ///< by whom
     std::filesystem::path here;  ///< this node's part of it
-    std::filesystem::path far;   ///< the second place's whole one; empty when there is none
+    std::filesystem::path far;   ///< a further place's whole one; empty when there is none
+    std::vector<std::filesystem::path> further = {};  ///< and where else it is
     std::string manifest_text;
 };
 

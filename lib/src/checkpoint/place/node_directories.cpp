@@ -30,7 +30,7 @@ public:
           leaders_(leaders),
           readers_(readers) {}
 
-    // What is damaged here may be whole in the second place.
+    // What is damaged here may be whole in a further place; what is damaged there, in the next.
     void read(std::span<const ReadPart> parts) override {
         Communicator& world = tools_.world;
         if (!readers_)
@@ -44,16 +44,14 @@ public:
             read_parts_of_nodes(world, tools_.storage, sources, leaders_, manifest_, parts,
                                 *readers_, keys);
         };
-        try {
-            from(sources_);
-        } catch (const Error& error) {
-            if (!is_damage(error) || sources_.far.empty() || sources_.held.files.empty())
-                throw;
-            tell_second_try(tools_, sources_.far, error);
-            NodeSources far_only = sources_;
-            far_only.held.files.clear();
-            from(far_only);
-            sources_ = std::move(far_only);
+        for (;;) {
+            try {
+                return from(sources_);
+            } catch (const Error& error) {
+                if (!is_damage(error) || !next_sources())
+                    throw;
+                tell_second_try(tools_, sources_.far, error);
+            }
         }
     }
 
@@ -64,6 +62,19 @@ public:
     }
 
 private:
+    // The same on all ranks.
+    bool next_sources() {
+        const bool had_nodes = !sources_.held.files.empty();
+        sources_.held.files.clear();
+        if (had_nodes && !sources_.far.empty())
+            return true;
+        if (sources_.further.empty())
+            return false;
+        sources_.far = sources_.further.front();
+        sources_.further.erase(sources_.further.begin());
+        return true;
+    }
+
     NodeSources sources_;
     const PlaceTools& tools_;
     const std::vector<int>& leaders_;
@@ -74,9 +85,9 @@ class NodeDirectories final : public CheckpointPlace {
 public:
     NodeDirectories(PlaceTools tools, std::vector<int> leaders)
         : CheckpointPlace(std::move(tools)), leaders_(std::move(leaders)) {
-        if (tools_.options.drain.place.empty())
+        if (further_.empty())
             throw Error(ErrorCode::invalid_argument,
-                        "nodes with directories of their own need a drain.place");
+                        "nodes with directories of their own need a drain.place or tiers");
     }
 
     int leader_of(int rank) const override { return leaders_.at(static_cast<std::size_t>(rank)); }
@@ -94,10 +105,12 @@ public:
     void tidy(Communicator& world, std::int64_t step) override;
 
 private:
-    Search search_drained_for_all(const StepRange& range);
+    std::vector<Search> search_drained_for_all(const StepRange& range,
+                                               const KnownCheckpoints& known);
     Search search_nodes(const StepRange& range);
     std::string drained_manifest(const fs::path& path, bool is_needed);
     NodeSources sources_of(const CheckpointInfo& checkpoint);
+    void add_copies(NodeSources& sources, std::int64_t step);
     struct Going {
         std::vector<std::string> names;
         std::vector<UnusableCheckpoint> unknown;  // these stay
@@ -109,13 +122,20 @@ private:
     NodeReaders readers_;
 };
 
-Search NodeDirectories::search_drained_for_all(const StepRange& range) {
-    std::string text;
+std::vector<Search> NodeDirectories::search_drained_for_all(const StepRange& range,
+                                                            const KnownCheckpoints& known) {
+    std::vector<std::string> texts(further_.size());
     together(tools_.world, [&] {
-        if (tools_.world.rank() == 0)
-            text = text_of(search_drained(range));
+        if (tools_.world.rank() != 0)
+            return;
+        const auto found = search_drained(range, known);
+        std::transform(found.begin(), found.end(), texts.begin(),
+                       [](const Search& search) { return text_of(search); });
     });
-    return search_of(broadcast_text(tools_.world, text, 0));
+    std::vector<Search> found;
+    for (const std::string& text : texts)
+        found.push_back(search_of(broadcast_text(tools_.world, text, 0)));
+    return found;
 }
 
 Search NodeDirectories::search_nodes(const StepRange& range) {
@@ -145,19 +165,20 @@ Search NodeDirectories::search_nodes(const StepRange& range) {
 
 std::optional<CheckpointInfo> NodeDirectories::latest(const StepRange& range,
                                                       const KnownCheckpoints& known) {
-    Search drained = search_drained_for_all(known.left_there(range));
+    std::vector<Search> places = search_drained_for_all(range, known);
     // Of what is as new the nodes' own is nearer; older ones need not be looked at.
     StepRange newer = known.left_here(range);
-    if (drained.found)
-        newer.above = drained.found->step - 1;
-    Search here = search_nodes(newer);
-    auto found = choose({std::move(here), std::move(drained)}, known);
+    for (const Search& place : places)
+        if (place.found)
+            newer.above = std::max(newer.above, place.found->step - 1);
+    places.insert(places.begin(), search_nodes(newer));
+    auto found = choose(std::move(places), known);
     if (found && !found->in_memory)
         newest_known_ = found->step;
     return found;
 }
 
-// The second place's text of a manifest, on every rank; empty when it has none and needs none.
+// A further place's text of a manifest, on every rank; empty when it has none and needs none.
 std::string NodeDirectories::drained_manifest(const fs::path& path, bool is_needed) {
     std::string text;
     together(tools_.world, [&] {
@@ -175,6 +196,18 @@ std::string NodeDirectories::drained_manifest(const fs::path& path, bool is_need
     return broadcast_text(tools_.world, text, 0);
 }
 
+// The further places that have the very same one.
+void NodeDirectories::add_copies(NodeSources& sources, std::int64_t step) {
+    for (const fs::path& copy : drained_copies(tools_, step)) {
+        if (copy == sources.far || drained_manifest(copy, false) != sources.manifest_text)
+            continue;
+        if (sources.far.empty())
+            sources.far = copy;
+        else
+            sources.further.push_back(copy);
+    }
+}
+
 // The checkpoint's manifest, and who has its files.
 NodeSources NodeDirectories::sources_of(const CheckpointInfo& checkpoint) {
     Communicator& world = tools_.world;
@@ -184,15 +217,14 @@ NodeSources NodeDirectories::sources_of(const CheckpointInfo& checkpoint) {
     const bool is_far =
         broadcast_text(world, directory / name == checkpoint.path ? "" : "far", 0) == "far";
     NodeSources sources;
-    const fs::path far = is_far ? checkpoint.path : drained_copy(tools_, checkpoint.step);
-    const std::string far_text = drained_manifest(far, is_far);
     if (is_far) {
-        const std::uint64_t hash = hash64(far_text.data(), far_text.size());
+        const std::string text = drained_manifest(checkpoint.path, true);
+        const std::uint64_t hash = hash64(text.data(), text.size());
         for (const NodeCheckpoint& one : all)
             if (one.manifest_hash == hash)
                 sources.held = one;
-        sources.manifest_text = far_text;
-        sources.far = far;
+        sources.manifest_text = text;
+        sources.far = checkpoint.path;
     } else {
         const auto found = std::find_if(all.begin(), all.end(), [&](const NodeCheckpoint& one) {
             return one.name == name && one.complete();
@@ -208,9 +240,8 @@ NodeSources NodeDirectories::sources_of(const CheckpointInfo& checkpoint) {
                     read_whole(tools_.storage, directory / name / kManifestName, kMaxManifestBytes);
         });
         sources.manifest_text = broadcast_text(world, sources.manifest_text, owner);
-        if (sources.manifest_text == far_text)
-            sources.far = far;
     }
+    add_copies(sources, checkpoint.step);
     together(world, [&] {
         if (world.rank() == 0)
             tools_.keys.authentication().require_authentic(
@@ -266,12 +297,13 @@ void NodeDirectories::tidy(Communicator& world, std::int64_t step) {
     }
     if (!leads())
         return;
-    tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
+    tidy_directory(step, [&](const std::set<std::int64_t>& pinned) {
         const fs::path& directory = tools_.options.directory;
         const auto names = tools_.storage.list(directory);
         for (const std::string& name : going.names)
             if (std::binary_search(names.begin(), names.end(), name) &&
-                (!pinned || name != checkpoint_name(*pinned)))
+                std::none_of(pinned.begin(), pinned.end(),
+                             [&](std::int64_t one) { return name == checkpoint_name(one); }))
                 remove_checkpoint(tools_.storage, directory, name, tools_.deleted);
         return going.unknown;
     });

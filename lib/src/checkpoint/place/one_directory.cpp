@@ -8,6 +8,9 @@
 
 #include <autolaunch/error.hpp>
 
+#include <set>
+#include <utility>
+
 namespace autolaunch {
 
 namespace fs = std::filesystem;
@@ -42,40 +45,43 @@ public:
     fs::path path() const override { return path_; }
 
 private:
-    // What is damaged here may be whole in the second place. On all ranks.
+    // What is damaged here may be whole in a further place. On all ranks.
     void wherever_whole(const std::function<void(const fs::path& path)>& read_from) {
-        const auto from = [&](const fs::path& path) {
-            together(tools_.world, [&] { missing_is_damage([&] { read_from(path); }); });
-        };
-        try {
-            from(path_);
-        } catch (const Error& error) {
-            const fs::path copy = is_damage(error) ? same_in_second_place() : fs::path();
-            if (copy.empty())
-                throw;
-            tell_second_try(tools_, copy, error);
-            from(copy);
-            path_ = copy;
+        std::set<fs::path> tried;
+        for (;;) {
+            tried.insert(path_);
+            try {
+                together(tools_.world, [&] { missing_is_damage([&] { read_from(path_); }); });
+                return;
+            } catch (const Error& error) {
+                const fs::path copy = is_damage(error) ? same_elsewhere(tried) : fs::path();
+                if (copy.empty())
+                    throw;
+                tell_second_try(tools_, copy, error);
+                path_ = copy;
+            }
         }
     }
 
-    // Empty where it has none, or another one of this step.
-    fs::path same_in_second_place() {
+    // Empty where none of the further places that were not tried has it, but maybe another one of
+    // this step.
+    fs::path same_elsewhere(std::set<fs::path>& tried) {
         std::string found;
         if (tools_.world.rank() == 0)
-            found = find_in_second_place();
+            found = find_elsewhere(tried);
         return broadcast_text(tools_.world, found, 0);
     }
-    std::string find_in_second_place() const {
-        const fs::path copy = drained_copy(tools_, manifest_.step);
-        if (tools_.options.drain.place.empty() || copy == path_)
-            return {};
-        try {
-            if (read_manifest(tools_.storage, copy, tools_.keys.authentication()) == manifest_)
-                return copy.string();
-            tools_.note("not read from there: " + copy.string() + " is another checkpoint");
-        } catch (const Error& error) {
-            tell_no_copy(tools_, copy, error);
+    std::string find_elsewhere(std::set<fs::path>& tried) const {
+        for (const fs::path& copy : drained_copies(tools_, manifest_.step)) {
+            if (!tried.insert(copy).second)
+                continue;
+            try {
+                if (read_manifest(tools_.storage, copy, tools_.keys.authentication()) == manifest_)
+                    return copy.string();
+                tools_.note("not read from there: " + copy.string() + " is another checkpoint");
+            } catch (const Error& error) {
+                tell_no_copy(tools_, copy, error);
+            }
         }
         return {};
     }
@@ -142,7 +148,7 @@ public:
     void tidy(Communicator&, std::int64_t step) override {
         if (!leads())
             return;
-        tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
+        tidy_directory(step, [&](const std::set<std::int64_t>& pinned) {
             return remove_old(tools_.storage, tools_.options.directory, tools_.options, step,
                               pinned, tools_.deleted);
         });
@@ -154,12 +160,11 @@ private:
         std::vector<Search> places = {search_newest(tools_.storage, tools_.options.directory,
                                                     known.left_here(range),
                                                     tools_.keys.authentication())};
-        const auto& here = places[0].found;
-        StepRange newer = known.left_there(range);
-        if (here)
+        StepRange newer = range;
+        if (const auto& here = places[0].found)
             newer.above = here->step;
-        if (!tools_.options.drain.place.empty())
-            places.push_back(search_drained(newer));
+        for (Search& further : search_drained(newer, known))
+            places.push_back(std::move(further));
         return places;
     }
 

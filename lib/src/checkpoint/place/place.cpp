@@ -1,6 +1,7 @@
 #include "checkpoint/place/place.hpp"
 
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/place/further_places.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -15,8 +16,11 @@ std::unique_ptr<CheckpointPlace> make_place(PlaceTools tools, std::vector<int> l
                : make_node_directories(std::move(tools), std::move(leaders));
 }
 
-std::filesystem::path drained_copy(const PlaceTools& tools, std::int64_t step) {
-    return std::filesystem::path(tools.options.drain.place) / checkpoint_name(step);
+std::vector<std::filesystem::path> drained_copies(const PlaceTools& tools, std::int64_t step) {
+    std::vector<std::filesystem::path> copies;
+    for (const TierOptions& tier : further_places(tools.options))
+        copies.push_back(std::filesystem::path(tier.place) / checkpoint_name(step));
+    return copies;
 }
 
 void tell_second_try(const PlaceTools& tools, const std::filesystem::path& copy,
@@ -38,11 +42,18 @@ void KnownCheckpoints::add(const CheckpointInfo& failed, const std::filesystem::
         {failed.step, is_here ? checkpoint_name(failed.step) : failed.path.string(), why, reason});
 }
 
-StepRange KnownCheckpoints::left(StepRange range, bool here) const {
-    for (const UnusableCheckpoint& one : unusable)
-        if ((one.name == checkpoint_name(one.step)) == here)
+StepRange KnownCheckpoints::left(StepRange range, const std::string& place) const {
+    for (const UnusableCheckpoint& one : unusable) {
+        const std::filesystem::path path(one.name);
+        if (path == std::filesystem::path(place) / path.filename())
             range.before = std::min(range.before, one.step);
+    }
     return range;
+}
+
+CheckpointPlace::CheckpointPlace(PlaceTools tools) : tools_(std::move(tools)) {
+    for (TierOptions& tier : further_places(tools_.options))
+        further_.push_back(std::move(tier.place));
 }
 
 std::vector<GenerationStart> CheckpointPlace::starts_here() const {
@@ -50,9 +61,22 @@ std::vector<GenerationStart> CheckpointPlace::starts_here() const {
     return read_starts(tools_.storage, directory, tools_.storage.list(directory));
 }
 
-Search CheckpointPlace::search_drained(const StepRange& range) {
-    const std::string& place = tools_.options.drain.place;
+std::vector<Search> CheckpointPlace::search_drained(StepRange range,
+                                                    const KnownCheckpoints& known) {
+    std::vector<Search> found;
+    if (further_.empty())
+        return found;
     const auto starts = starts_here();
+    for (const std::string& place : further_) {
+        found.push_back(search_place(place, known.left_there(range, place), starts));
+        if (const auto& newest = found.back().found)
+            range.above = newest->step;
+    }
+    return found;
+}
+
+Search CheckpointPlace::search_place(const std::string& place, const StepRange& range,
+                                     const std::vector<GenerationStart>& starts) {
     try {
         Search search =
             search_newest(tools_.storage, place, range, tools_.keys.authentication(), starts);
@@ -93,7 +117,7 @@ void CheckpointPlace::tell_once(const std::string& text) {
 
 void CheckpointPlace::tidy_directory(
     std::int64_t step,
-    const std::function<std::vector<UnusableCheckpoint>(std::optional<std::int64_t>)>&
+    const std::function<std::vector<UnusableCheckpoint>(const std::set<std::int64_t>&)>&
         remove_others) {
     try {
         tools_.fence.require_held();
@@ -101,7 +125,8 @@ void CheckpointPlace::tidy_directory(
         for (const std::string& line : remove_leftovers(tools_.storage, tools_.options.directory,
                                                         tools_.fence, tools_.deleted))
             tools_.note(line);
-        const auto unknown = remove_others(tools_.pinned ? tools_.pinned() : std::nullopt);
+        const auto unknown =
+            remove_others(tools_.pinned ? tools_.pinned() : std::set<std::int64_t>());
         for (const UnusableCheckpoint& one : unknown)
             tell_once("not deleted, for it cannot be read: " + one.line());
     } catch (const Error& error) {

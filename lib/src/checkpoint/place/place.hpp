@@ -1,6 +1,6 @@
 #pragma once
 // Where a job's checkpoints are published and found again: in one directory that all ranks see, or
-// in one of each node, and in the second place that they are copied to.
+// in one of each node, and in further places that they are copied to.
 #include "checkpoint/checkpoint_keys.hpp"
 #include "checkpoint/commit/generation_start.hpp"
 #include "checkpoint/commit/usable.hpp"
@@ -53,12 +53,12 @@ struct PlaceTools {
     CheckpointKeys& keys;
     WriterFence& fence;
     std::function<void(const std::string& text)> note;  ///< rank 0 tells it
-    std::function<std::optional<std::int64_t>()> pinned;
+    std::function<std::set<std::int64_t>()> pinned;
     std::function<void(const std::filesystem::path& checkpoint)> deleted;  ///< who leads tells it
 };
 
-/// Where the second place has a step.
-std::filesystem::path drained_copy(const PlaceTools& tools, std::int64_t step);
+/// Where the further places have a step, the nearest first.
+std::vector<std::filesystem::path> drained_copies(const PlaceTools& tools, std::int64_t step);
 /// What was damaged, and is read from there instead.
 void tell_second_try(const PlaceTools& tools, const std::filesystem::path& copy,
                      const Error& damage);
@@ -98,12 +98,14 @@ struct KnownCheckpoints {
 
     void add(const CheckpointInfo& failed, const std::filesystem::path& directory, Unusable why,
              const std::string& reason);
-    /// What is left of a range here, or in the second place.
-    StepRange left_here(StepRange range) const { return left(range, true); }
-    StepRange left_there(StepRange range) const { return left(range, false); }
+    /// What is left of a range here, or in a further place.
+    StepRange left_here(StepRange range) const { return left(range, {}); }
+    StepRange left_there(StepRange range, const std::string& place) const {
+        return left(range, place);
+    }
 
 private:
-    StepRange left(StepRange range, bool here) const;
+    StepRange left(StepRange range, const std::string& place) const;
 };
 
 /// Owner: the engine. Threads: the trainer's; functions that take a communicator also the writer's,
@@ -126,7 +128,7 @@ public:
     /// Of who leads this rank's directory. Collective.
     virtual std::string from_leader(Communicator& world, const std::string& text) const = 0;
 
-    /// The newest of the range, here or in the second place where that has a newer one, or what is
+    /// The newest of the range, here or in the further places where one has a newer one, or what is
     /// at hand where nothing is; with what was passed over. Collective. Throws as
     /// choose_checkpoint() does.
     virtual std::optional<CheckpointInfo> latest(const StepRange& range,
@@ -143,23 +145,29 @@ public:
     virtual void tidy(Communicator& world, std::int64_t step) = 0;
 
 protected:
-    explicit CheckpointPlace(PlaceTools tools) : tools_(std::move(tools)) {}
-    /// What the second place has. That it cannot be looked into is only noted where it can have
-    /// nothing newer than this directory, which this very run wrote last, or where that was asked
-    /// for (pass_over_unusable).
-    Search search_drained(const StepRange& range);
-    /// What fences late checkpoints here, and in the second place as well.
+    /// Throws as further_places() does.
+    explicit CheckpointPlace(PlaceTools tools);
+    /// What each further place has that is newer than what those before it have. That one cannot be
+    /// looked into is only noted where it can have nothing newer than this directory, which this
+    /// very run wrote last, or where that was asked for (pass_over_unusable).
+    std::vector<Search> search_drained(StepRange range, const KnownCheckpoints& known);
+    /// What fences late checkpoints here, and in the further places as well.
     std::vector<GenerationStart> starts_here() const;
     /// choose_checkpoint() of the places and of what is known. On rank 0 it is said what is passed
     /// over.
     std::optional<CheckpointInfo> choose(std::vector<Search> places, const KnownCheckpoints& known);
     /// This rank's directory. `remove_others` returns what stays because it cannot be read.
-    void tidy_directory(std::int64_t step, const std::function<std::vector<UnusableCheckpoint>(
-                                               std::optional<std::int64_t> pinned)>& remove_others);
+    void tidy_directory(
+        std::int64_t step,
+        const std::function<std::vector<UnusableCheckpoint>(const std::set<std::int64_t>& pinned)>&
+            remove_others);
 
     PlaceTools tools_;
+    std::vector<std::string> further_;  ///< places, the nearest first
 
 private:
+    Search search_place(const std::string& place, const StepRange& range,
+                        const std::vector<GenerationStart>& starts);
     void tell_once(const std::string& text);
 
     std::mutex told_mutex_;  ///< tidy() may run beside latest()

@@ -49,7 +49,7 @@ private:
         const std::lock_guard lock(mutex_);
         auto& bucket = buckets_[location.bucket];
         if (!bucket)
-            bucket = s3::make_s3_storage(location, s3::find_credentials(environment));
+            bucket = s3::make_s3_storage(location, s3::find_credential_source(environment));
         return *bucket;
     }
 

@@ -92,6 +92,10 @@ std::string printable(std::string_view text) {
     return line;
 }
 
+bool is_truncated(std::string_view xml) {
+    return element(xml, "IsTruncated").value_or("false") == "true";
+}
+
 }  // namespace
 
 ListPage parse_list(std::string_view xml) {
@@ -109,7 +113,7 @@ ListPage parse_list(std::string_view xml) {
     }
     for (const auto common : elements(xml, "CommonPrefixes"))
         page.prefixes.push_back(key_in(common, "Prefix"));
-    if (element(xml, "IsTruncated").value_or("false") == "true") {
+    if (is_truncated(xml)) {
         page.next = unescaped(element(xml, "NextContinuationToken").value_or(""));
         if (page.next.empty())
             refuse_answer("says that there is more to list, but not where");
@@ -117,14 +121,43 @@ ListPage parse_list(std::string_view xml) {
     return page;
 }
 
-std::vector<UnfinishedUpload> parse_uploads(std::string_view xml) {
+UploadPage parse_uploads(std::string_view xml) {
     if (xml.find("<ListMultipartUploadsResult") == std::string_view::npos)
         refuse_answer("to a listing is no listing");
-    std::vector<UnfinishedUpload> uploads;
+    UploadPage page;
     for (const auto upload : elements(xml, "Upload"))
-        uploads.push_back(
-            {key_in(upload, "Key"), unescaped(element(upload, "UploadId").value_or(""))});
-    return uploads;
+        page.uploads.push_back({key_in(upload, "Key"),
+                                unescaped(element(upload, "UploadId").value_or("")),
+                                printable(element(upload, "ChecksumAlgorithm").value_or(""))});
+    if (is_truncated(xml)) {
+        page.next_key = key_in(xml, "NextKeyMarker");
+        page.next_upload_id = unescaped(element(xml, "NextUploadIdMarker").value_or(""));
+        if (page.next_key.empty())
+            refuse_answer("says that there is more to list, but not where");
+    }
+    return page;
+}
+
+PartPage parse_parts(std::string_view xml) {
+    if (xml.find("<ListPartsResult") == std::string_view::npos)
+        refuse_answer("to a listing is no listing");
+    PartPage page;
+    for (const auto part : elements(xml, "Part")) {
+        long long number = 0, bytes = -1;
+        if (!parse_integer(element(part, "PartNumber").value_or(""), number) || number < 1 ||
+            !parse_integer(element(part, "Size").value_or(""), bytes) || bytes < 0)
+            refuse_answer("lists a part without its number or its size");
+        page.parts.push_back({static_cast<std::uint64_t>(number), static_cast<std::uint64_t>(bytes),
+                              unescaped(element(part, "ETag").value_or("")),
+                              unescaped(element(part, "ChecksumSHA256").value_or(""))});
+    }
+    if (is_truncated(xml)) {
+        long long next = 0;
+        if (!parse_integer(element(xml, "NextPartNumberMarker").value_or(""), next) || next < 1)
+            refuse_answer("says that there is more to list, but not where");
+        page.next = std::to_string(next);
+    }
+    return page;
 }
 
 std::string parse_upload_id(std::string_view xml) {
@@ -132,6 +165,17 @@ std::string parse_upload_id(std::string_view xml) {
     if (!id || id->empty())
         refuse_answer("has no UploadId");
     return unescaped(*id);
+}
+
+std::vector<std::string> parse_elements(std::string_view xml, const std::string& parent,
+                                        const std::vector<std::string>& names) {
+    std::vector<std::string> texts;
+    const auto within = element(xml, parent);
+    if (!within)
+        return texts;
+    for (const std::string& name : names)
+        texts.push_back(unescaped(element(*within, name).value_or("")));
+    return texts;
 }
 
 Problem parse_problem(std::string_view xml) {
@@ -170,11 +214,16 @@ std::string advice(int status, std::string_view code) {
     return {};
 }
 
-std::string complete_request(const std::vector<std::string>& part_tags) {
+std::string complete_request(const std::vector<std::string>& part_tags,
+                             const std::vector<std::string>& part_sha256) {
     std::string text = "<CompleteMultipartUpload>";
-    for (std::size_t i = 0; i < part_tags.size(); ++i)
+    for (std::size_t i = 0; i < part_tags.size(); ++i) {
         text += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" +
-                part_tags[i] + "</ETag></Part>";
+                part_tags[i] + "</ETag>";
+        if (i < part_sha256.size())
+            text += "<ChecksumSHA256>" + part_sha256[i] + "</ChecksumSHA256>";
+        text += "</Part>";
+    }
     return text + "</CompleteMultipartUpload>";
 }
 

@@ -32,13 +32,42 @@ ListPage parse_list(std::string_view xml);
 
 struct UnfinishedUpload {
     std::string key, upload_id;
+    std::string checksum = {};  ///< the algorithm of its parts' checksums, such as SHA256; or empty
 
     bool operator==(const UnfinishedUpload&) const = default;
 };
-/// Of ListMultipartUploads with encoding-type=url, its first page. Throws Error{corrupt}.
-std::vector<UnfinishedUpload> parse_uploads(std::string_view xml);
+/// A page of them, in the order of their keys, and of one key in the order that they were begun.
+struct UploadPage {
+    std::vector<UnfinishedUpload> uploads;
+    std::string next_key, next_upload_id;  ///< where the next page begins; empty: the last
+
+    bool operator==(const UploadPage&) const = default;
+};
+/// Of ListMultipartUploads with encoding-type=url. Throws Error{corrupt}.
+UploadPage parse_uploads(std::string_view xml);
+
+struct UploadedPart {
+    std::uint64_t number = 0, bytes = 0;
+    std::string tag;
+    std::string sha256;  ///< base64; empty: the server has none
+
+    bool operator==(const UploadedPart&) const = default;
+};
+struct PartPage {
+    std::vector<UploadedPart> parts;
+    std::string next;  ///< the number before the next page; empty: the last
+
+    bool operator==(const PartPage&) const = default;
+};
+/// Of ListParts. Throws Error{corrupt}.
+PartPage parse_parts(std::string_view xml);
 /// Of CreateMultipartUpload. Throws Error{corrupt}.
 std::string parse_upload_id(std::string_view xml);
+
+/// Of the first element `parent` the text of its elements `names`, without entities; one that it
+/// lacks is empty. Nothing without such an element. Throws Error{corrupt} for what is cut off.
+std::vector<std::string> parse_elements(std::string_view xml, const std::string& parent,
+                                        const std::vector<std::string>& names);
 
 struct Problem {
     std::string code,
@@ -49,8 +78,10 @@ Problem parse_problem(std::string_view xml);
 /// What to do about a status or a code, for people; empty when nothing is known.
 std::string advice(int status, std::string_view code);
 
-/// The request of CompleteMultipartUpload. The tags are in the order of the parts.
-std::string complete_request(const std::vector<std::string>& part_tags);
+/// The request of CompleteMultipartUpload. The tags are in the order of the parts, and so are their
+/// SHA-256 in base64, where the server keeps them; else empty.
+std::string complete_request(const std::vector<std::string>& part_tags,
+                             const std::vector<std::string>& part_sha256 = {});
 
 /// Parts of a multipart upload: the size of all but the last. At least `wanted`, and few enough
 /// (10,000).

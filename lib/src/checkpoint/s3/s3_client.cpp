@@ -18,16 +18,13 @@
 namespace autolaunch::s3 {
 namespace {
 
-constexpr auto kAbortTime = std::chrono::seconds(20), kStoppedAbortTime = std::chrono::seconds(2);
 constexpr auto kStopInterval = std::chrono::milliseconds(50);
-constexpr std::uint64_t kLeastPartBytes = 5 << 20;
 constexpr char kServerEncryption[] = "x-amz-server-side-encryption";
+constexpr char kChecksum[] = "x-amz-checksum-sha256";
 constexpr char kKmsKeyId[] = "x-amz-server-side-encryption-aws-kms-key-id";
 
-std::string sha256_hex(std::span<const std::byte> bytes) {
-    const crypto::Digest digest =
-        crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-    return hex(digest);
+crypto::Digest sha256_of(std::span<const std::byte> bytes) {
+    return crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 double random_share() {
@@ -79,10 +76,12 @@ void replace_all(std::string& text, std::string_view what) {
 
 }  // namespace
 
-S3Client::S3Client(Location location, Credentials credentials,
+std::string base64_of(const crypto::Digest& digest) { return age::encode_base64(digest) + '='; }
+
+S3Client::S3Client(Location location, std::shared_ptr<CredentialSource> credentials,
                    std::shared_ptr<const std::atomic<bool>> stop)
     : location_(std::move(location)),
-      credentials_(std::move(credentials)),
+      source_(std::move(credentials)),
       stop_(std::move(stop)),
       http_(location_.ca_file, stop_) {}
 
@@ -91,9 +90,11 @@ std::string S3Client::describe() const {
 }
 
 std::string S3Client::redacted(std::string text) const {
+    if (!credentials_)
+        return text;
     for (const auto secret :
-         {crypto::as_text(credentials_.secret), crypto::as_text(credentials_.session_token),
-          std::string_view(credentials_.key_id)})
+         {crypto::as_text(credentials_->secret), crypto::as_text(credentials_->session_token),
+          std::string_view(credentials_->key_id)})
         replace_all(text, secret);
     return text;
 }
@@ -114,7 +115,7 @@ void S3Client::fail(const Operation& operation, const HttpResponse& response) co
 }
 
 HttpRequest S3Client::signed_request(const Operation& operation,
-                                     const std::string& payload_sha256) const {
+                                     const crypto::Digest& payload) const {
     const std::string key = operation.key.empty() && !operation.query.empty()
                                 ? std::string()
                                 : location_.prefix + operation.key;
@@ -124,8 +125,10 @@ HttpRequest S3Client::signed_request(const Operation& operation,
     to_sign.query = operation.query;
     to_sign.headers = operation.headers;
     to_sign.headers["host"] = (location_.path_style ? "" : location_.bucket + '.') + location_.host;
-    to_sign.payload_sha256 = payload_sha256;
-    sign(to_sign, credentials_, location_.region, std::chrono::system_clock::now());
+    if (operation.keeps_checksum)
+        to_sign.headers[kChecksum] = base64_of(payload);
+    to_sign.payload_sha256 = hex(payload);
+    sign(to_sign, *credentials_, location_.region, std::chrono::system_clock::now());
     HttpRequest request;
     request.method = operation.method;
     request.url =
@@ -141,14 +144,17 @@ HttpRequest S3Client::signed_request(const Operation& operation,
         request.stall =
             std::clamp(std::chrono::duration_cast<std::chrono::seconds>(operation.patience / 2),
                        std::chrono::seconds(1), request.stall);
+    // What is not encrypted stays on this machine, whatever proxy the environment names.
+    request.direct = location_.scheme == "http";
     return request;
 }
 
 // Status 0: the connection failed; the body says how.
-HttpResponse S3Client::attempt(const Operation& operation, const std::string& payload_sha256,
+HttpResponse S3Client::attempt(const Operation& operation, const crypto::Digest& payload,
                                const Deadline& deadline) {
     try {
-        return http_.perform(signed_request(operation, payload_sha256), deadline);
+        credentials_ = source_->get(deadline);
+        return http_.perform(signed_request(operation, payload), deadline);
     } catch (const Error& error) {
         if (error.code() != ErrorCode::closed)
             throw;
@@ -160,22 +166,29 @@ HttpResponse S3Client::attempt(const Operation& operation, const std::string& pa
 
 HttpResponse S3Client::request(const Operation& operation, const Deadline& deadline,
                                std::initializer_list<int> accepted) {
-    const std::string payload_sha256 = sha256_hex(operation.body);
+    const crypto::Digest payload = sha256_of(operation.body);
     const auto arrived = [&] {
         return operation.arrived != nullptr ? operation.arrived->load() : 0;
     };
+    bool has_renewed = false;
     Deadline patience = deadline;
     for (int number = 1;; ++number) {
         const std::int64_t before = arrived();
         if (operation.patience.count() > 0 && number == 1)
             patience = Deadline::after(operation.patience);
-        HttpResponse response = attempt(operation, payload_sha256, deadline);
+        HttpResponse response = attempt(operation, payload, deadline);
         if (operation.patience.count() > 0 && arrived() != before)
             patience = Deadline::after(operation.patience);
         const std::string code = response.status == 0 ? "" : parse_problem(response.body).code;
         // CompleteMultipartUpload may fail after it has said 200.
-        if (response.status / 100 == 2 && code.empty())
+        if (response.status / 100 == 2 && code.empty()) {
+            require_checksum(operation, payload, response);
             return response;
+        }
+        // Those for a time may end sooner than was said.
+        if (code == "ExpiredToken" && !std::exchange(has_renewed, true) &&
+            source_->have_ended(*credentials_))
+            continue;
         if (std::find(accepted.begin(), accepted.end(), response.status) != accepted.end())
             return response;
         if (!is_worth_retrying(response.status, code))
@@ -222,10 +235,21 @@ void S3Client::require_encryption(const Operation& operation, const HttpResponse
                 "checkpoint.recipients, which encrypts before anything is sent");
 }
 
+// A server that keeps checksums says what it has.
+void S3Client::require_checksum(const Operation& operation, const crypto::Digest& payload,
+                                const HttpResponse& response) const {
+    const auto said = response.headers.find(kChecksum);
+    if (operation.keeps_checksum && said != response.headers.end() &&
+        said->second != base64_of(payload))
+        throw Error(ErrorCode::corrupt,
+                    where(operation) + ": the server has other bytes than were sent, by SHA-256");
+}
+
 S3Client::Put S3Client::put(const std::string& key, std::span<const std::byte> bytes,
                             bool if_absent, const Deadline& deadline) {
     Operation operation{.method = "PUT", .key = key};
     operation.body = bytes;
+    operation.keeps_checksum = location_.checksums;
     ask_for_encryption(operation);
     if (!if_absent) {
         require_encryption(operation, request(operation, deadline));
@@ -246,9 +270,7 @@ S3Client::Put S3Client::put_locked(const std::string& key, std::span<const std::
     operation.body = bytes;
     operation.headers = lock;
     operation.headers["if-none-match"] = "*";
-    const crypto::Digest digest =
-        crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-    operation.headers["x-amz-checksum-sha256"] = age::encode_base64(digest) + '=';
+    operation.keeps_checksum = true;
     return request(operation, deadline, {412}).status == 412 ? Put::exists : Put::created;
 }
 
@@ -348,162 +370,6 @@ Listing S3Client::list(const std::string& prefix, bool deep, const Deadline& dea
 
 void S3Client::remove(const std::string& key, const Deadline& deadline) {
     request({.method = "DELETE", .key = key}, deadline, {404});
-}
-
-std::size_t S3Client::abort_uploads(const std::string& prefix, const Deadline& deadline) {
-    std::size_t aborted = 0;
-    for (;;) {
-        const HttpResponse response = request({.method = "GET",
-                                               .key = {},
-                                               .query = {{"uploads", ""},
-                                                         {"encoding-type", "url"},
-                                                         {"prefix", location_.prefix + prefix}}},
-                                              deadline);
-        const auto uploads = parse_uploads(response.body);
-        for (const UnfinishedUpload& upload : uploads) {
-            if (!upload.key.starts_with(location_.prefix + prefix))
-                continue;
-            request({.method = "DELETE",
-                     .key = upload.key.substr(location_.prefix.size()),
-                     .query = {{"uploadId", upload.upload_id}}},
-                    deadline, {404});
-            ++aborted;
-        }
-        // A page has up to 1000: what is left comes first on the next.
-        if (uploads.size() < 1000)
-            return aborted;
-    }
-}
-
-/// One object on its way in parts. Its threads take the next part until none is left or one failed.
-class S3Client::MultipartUpload {
-public:
-    MultipartUpload(S3Client& client, const std::string& key, std::uint64_t bytes,
-                    const std::function<void(std::uint64_t, std::span<std::byte>)>& read,
-                    std::uint64_t part_bytes, const Deadline& deadline)
-        : client_(client),
-          key_(key),
-          bytes_(bytes),
-          read_(read),
-          part_bytes_(part_bytes),
-          deadline_(deadline) {
-        Operation start{.method = "POST", .key = key_, .query = {{"uploads", ""}}};
-        client_.ask_for_encryption(start);
-        const HttpResponse started = client_.request(start, deadline_);
-        id_ = parse_upload_id(started.body);
-        try {
-            client_.require_encryption(start, started);
-        } catch (...) {
-            take_back();
-            throw;
-        }
-        tags_.resize((bytes + part_bytes - 1) / part_bytes);
-    }
-
-    void run(int parallel) {
-        try {
-            std::vector<std::jthread> threads;
-            for (int i = 0; i < std::max(1, parallel) && static_cast<std::size_t>(i) < tags_.size();
-                 ++i)
-                threads.emplace_back([this] { work(); });
-            threads.clear();
-            if (failure_)
-                std::rethrow_exception(failure_);
-            finish();
-        } catch (const Error& error) {
-            const std::string left_behind = take_back();
-            throw Error(error.code(), error.what() + left_behind, error.hint());
-        } catch (...) {
-            take_back();
-            throw;
-        }
-    }
-
-private:
-    void work() {
-        try {
-            S3Client client(client_.location_, client_.credentials_, client_.stop_);
-            std::vector<std::byte> buffer(part_bytes_);
-            while (const auto part = take(buffer))
-                send(client, *part, content_of(*part, buffer));
-        } catch (...) {
-            const std::lock_guard lock(mutex_);
-            if (!failure_)
-                failure_ = std::current_exception();
-        }
-    }
-
-    std::span<std::byte> content_of(std::size_t part, std::span<std::byte> buffer) const {
-        return buffer.first(std::min<std::uint64_t>(part_bytes_, bytes_ - part * part_bytes_));
-    }
-
-    // Fills the buffer with the next part, in order.
-    std::optional<std::size_t> take(std::span<std::byte> buffer) {
-        const std::lock_guard lock(mutex_);
-        if (next_ == tags_.size() || failure_)
-            return std::nullopt;
-        const std::size_t part = next_++;
-        read_(part * part_bytes_, content_of(part, buffer));
-        return part;
-    }
-
-    void send(S3Client& client, std::size_t part, std::span<const std::byte> content) {
-        Operation operation{.method = "PUT",
-                            .key = key_,
-                            .query = {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}}};
-        operation.body = content;
-        const HttpResponse response = client.request(operation, deadline_);
-        const auto tag = response.headers.find("etag");
-        if (tag == response.headers.end() || tag->second.find_first_of("<>&") != std::string::npos)
-            throw Error(ErrorCode::corrupt,
-                        client.where(operation) + ": the server gave a part no tag");
-        tags_[part] = tag->second;
-    }
-
-    void finish() {
-        const std::string body = complete_request(tags_);
-        Operation operation{.method = "POST", .key = key_, .query = {{"uploadId", id_}}};
-        operation.body = std::as_bytes(std::span(body));
-        client_.request(operation, deadline_);
-    }
-
-    // What to add to the error when the parts stay.
-    std::string take_back() noexcept {
-        try {
-            const bool stopped = client_.stop_ && *client_.stop_;
-            S3Client(client_.location_, client_.credentials_)
-                .request({.method = "DELETE", .key = key_, .query = {{"uploadId", id_}}},
-                         Deadline::after(stopped ? kStoppedAbortTime : kAbortTime), {404});
-            return {};
-        } catch (const std::exception&) {
-            return "; its parts could not be taken back";
-        }
-    }
-
-    S3Client& client_;
-    const std::string& key_;
-    std::uint64_t bytes_;
-    const std::function<void(std::uint64_t, std::span<std::byte>)>& read_;
-    std::uint64_t part_bytes_;
-    Deadline deadline_;
-    std::string id_;
-    std::vector<std::string> tags_;
-    std::mutex mutex_;  ///< for `read_` and what follows
-    std::size_t next_ = 0;
-    std::exception_ptr failure_;
-};
-
-void S3Client::upload(const std::string& key, std::uint64_t bytes,
-                      const std::function<void(std::uint64_t, std::span<std::byte>)>& read,
-                      const UploadOptions& options, const Deadline& deadline) {
-    const std::uint64_t part_bytes =
-        part_bytes_for(bytes, std::max(options.part_bytes, kLeastPartBytes));
-    if (bytes > part_bytes)
-        return MultipartUpload(*this, key, bytes, read, part_bytes, deadline).run(options.parallel);
-    std::vector<std::byte> content(bytes);
-    if (bytes > 0)
-        read(0, content);
-    put(key, content, false, deadline);
 }
 
 }  // namespace autolaunch::s3

@@ -1,5 +1,7 @@
 #pragma once
 #include "base/deadline.hpp"
+#include "checkpoint/crypto/crypto.hpp"
+#include "checkpoint/s3/credential_source.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
 #include "web/http_client.hpp"
@@ -16,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::s3 {
@@ -28,7 +31,16 @@ struct UploadOptions {
     std::uint64_t part_bytes =
         16 << 20;      ///< smaller objects are put in one request; at least 5 MiB
     int parallel = 4;  ///< parts under way at once, each with a thread, a connection and a buffer
+    /// Goes on with what another upload of the key has left, part by part as far as the bytes are
+    /// the same; and leaves its own parts to the next one where it is stopped or out of time.
+    bool resume = false;
+    /// Called before so many bytes are sent, by any thread; may wait, and throw. What is there
+    /// already is not sent.
+    std::function<void(std::uint64_t bytes)> pass = {};
 };
+
+/// As S3 writes a checksum.
+std::string base64_of(const crypto::Digest& digest);
 
 struct Listing {
     std::vector<Object> objects;
@@ -69,8 +81,12 @@ class S3Client {
 public:
     /// Everything that goes on ends with AbortedError soon after `stop`, which may be null, is
     /// true.
-    S3Client(Location location, Credentials credentials,
+    S3Client(Location location, std::shared_ptr<CredentialSource> credentials,
              std::shared_ptr<const std::atomic<bool>> stop = {});
+    S3Client(Location location, Credentials credentials,
+             std::shared_ptr<const std::atomic<bool>> stop = {})
+        : S3Client(std::move(location), fixed_credentials(std::move(credentials)),
+                   std::move(stop)) {}
 
     enum class Put { created, exists };
     /// With `if_absent`, an object that is there stays, and the answer is `exists`. After a
@@ -84,8 +100,8 @@ public:
     /// Until when an object is locked, as the server writes it; empty: it is not, or not known.
     std::string locked_until(const std::string& key, const Deadline& deadline);
     /// An object of any size: in parts where it is large. `read` fills the span from an offset of
-    /// the source; it is called by one thread at a time, in order. On failure what was sent is
-    /// taken back, and no object appears.
+    /// the source; it is called by one thread at a time, in order. On failure no object appears,
+    /// and what was sent is taken back, but for what `options.resume` leaves.
     void upload(const std::string& key, std::uint64_t bytes,
                 const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
                 const UploadOptions& options, const Deadline& deadline);
@@ -110,8 +126,10 @@ public:
                  const ReadTerms& terms);
     /// Nothing happens when it is absent.
     void remove(const std::string& key, const Deadline& deadline);
-    /// Takes back what uploads that died left below a prefix. How many there were.
-    std::size_t abort_uploads(const std::string& prefix, const Deadline& deadline);
+    /// Takes back what uploads that died left below a prefix, all or those of the keys that
+    /// `which` picks. How many there were.
+    std::size_t abort_uploads(const std::string& prefix, const Deadline& deadline,
+                              const std::function<bool(const std::string& key)>& which = {});
 
     /// "s3://bucket/prefix"
     std::string describe() const;
@@ -126,15 +144,22 @@ private:
         std::span<std::byte> into = {};
         std::atomic<std::int64_t>* arrived = nullptr;
         std::chrono::milliseconds patience{0};
+        bool keeps_checksum = false;  ///< the server is to store the body's SHA-256
     };
     class MultipartUpload;
 
     /// The answer, whose status is 2xx or one of `accepted`.
     HttpResponse request(const Operation& operation, const Deadline& deadline,
                          std::initializer_list<int> accepted = {});
-    HttpResponse attempt(const Operation& operation, const std::string& payload_sha256,
+    HttpResponse attempt(const Operation& operation, const crypto::Digest& payload,
                          const Deadline& deadline);
-    HttpRequest signed_request(const Operation& operation, const std::string& payload_sha256) const;
+    HttpRequest signed_request(const Operation& operation, const crypto::Digest& payload) const;
+    void require_checksum(const Operation& operation, const crypto::Digest& payload,
+                          const HttpResponse& response) const;
+    /// s3_upload.cpp: below a prefix, with keys as they are here.
+    std::vector<UnfinishedUpload> unfinished_uploads(const std::string& prefix,
+                                                     const Deadline& deadline);
+    void abort_upload(const UnfinishedUpload& upload, const Deadline& deadline);
     void ask_for_encryption(Operation& operation) const;
     void require_encryption(const Operation& operation, const HttpResponse& response) const;
     [[noreturn]] void fail(const Operation& operation, const HttpResponse& response) const;
@@ -143,7 +168,8 @@ private:
     std::string where(const Operation& operation) const;
 
     Location location_;
-    Credentials credentials_;
+    std::shared_ptr<CredentialSource> source_;
+    std::shared_ptr<const Credentials> credentials_;  ///< of the last attempt
     std::shared_ptr<const std::atomic<bool>> stop_;
     HttpClient http_;
 };

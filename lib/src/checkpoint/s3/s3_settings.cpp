@@ -9,6 +9,7 @@
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -77,6 +78,12 @@ void set_server_encryption(Location& location, const Environment& environment) {
         refuse("AUTOLAUNCH_S3_SSE_KMS_KEY_ID has a character that no key's name has");
 }
 
+std::string file_of_profiles(const Environment& environment) {
+    const std::string file = get(environment, {"AWS_SHARED_CREDENTIALS_FILE"}),
+                      home = get(environment, {"HOME"});
+    return file.empty() && !home.empty() ? home + "/.aws/credentials" : file;
+}
+
 // What S3 allows, so that a bucket's name is always a host's name too.
 bool is_bucket_name(std::string_view name) {
     return name.size() >= 3 && name.size() <= 63 && name.front() != '.' && name.back() != '.' &&
@@ -118,6 +125,10 @@ Location locate(std::string_view url, const Environment& environment) {
         location.path_style = true;
     }
     set_server_encryption(location, environment);
+    std::string when = get(environment, {"AWS_REQUEST_CHECKSUM_CALCULATION"});
+    std::transform(when.begin(), when.end(), when.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    location.checksums = when != "when_required";
     const std::string style = get(environment, {"AUTOLAUNCH_S3_STYLE"});
     if (!style.empty() && style != "path" && style != "host")
         refuse("AUTOLAUNCH_S3_STYLE is neither path nor host");
@@ -165,6 +176,14 @@ Credentials parse_credentials(std::string_view text, std::string_view profile,
     return credentials;
 }
 
+std::string why_no_profile(const Environment& environment) {
+    const std::string file = file_of_profiles(environment);
+    if (!file.empty() && path_exists(file))
+        return {};
+    return "no credentials for S3: AWS_ACCESS_KEY_ID is not set, and there is no file " +
+           (file.empty() ? "~/.aws/credentials" : file);
+}
+
 Credentials find_credentials(const Environment& environment) {
     const std::string key_id = get(environment, {"AWS_ACCESS_KEY_ID"});
     if (!key_id.empty()) {
@@ -176,15 +195,11 @@ Credentials find_credentials(const Environment& environment) {
             refuse("AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
         return credentials;
     }
-    std::string file = get(environment, {"AWS_SHARED_CREDENTIALS_FILE"});
-    const std::string home = get(environment, {"HOME"});
-    if (file.empty() && !home.empty())
-        file = home + "/.aws/credentials";
-    if (file.empty() || !path_exists(file))
-        refuse("no credentials for S3: AWS_ACCESS_KEY_ID is not set, and there is no file " +
-                   (file.empty() ? "~/.aws/credentials" : file),
+    if (const std::string nothing = why_no_profile(environment); !nothing.empty())
+        refuse(nothing,
                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write the file with mode 600");
-    const std::string profile = get(environment, {"AWS_PROFILE"});
+    const std::string file = file_of_profiles(environment),
+                      profile = get(environment, {"AWS_PROFILE"});
     const SecretBytes text = crypto::read_key_file(file);
     return parse_credentials(crypto::as_text(text), profile.empty() ? "default" : profile, file);
 }

@@ -154,7 +154,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Storage> make_s3_storage(const Location& location, const Credentials& credentials,
+std::unique_ptr<Storage> make_s3_storage(const Location& location,
+                                         std::shared_ptr<CredentialSource> credentials,
                                          std::chrono::milliseconds call_timeout,
                                          std::shared_ptr<const std::atomic<bool>> stop) {
     return std::make_unique<S3Storage>([=] { return S3Client(location, credentials, stop); },

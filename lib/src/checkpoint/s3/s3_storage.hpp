@@ -13,8 +13,12 @@ namespace autolaunch::s3 {
 /// a Drain. Threads: any, a file one. Blocks: every call, at most `call_timeout`, and not for long
 /// after `stop`, which may be null, is true.
 std::unique_ptr<Storage> make_s3_storage(
-    const Location& location, const Credentials& credentials,
+    const Location& location, std::shared_ptr<CredentialSource> credentials,
     std::chrono::milliseconds call_timeout = std::chrono::minutes(2),
     std::shared_ptr<const std::atomic<bool>> stop = {});
+inline std::unique_ptr<Storage> make_s3_storage(const Location& location,
+                                                const Credentials& credentials) {
+    return make_s3_storage(location, fixed_credentials(credentials));
+}
 
 }  // namespace autolaunch::s3
