@@ -2,6 +2,7 @@
 #include "allocation/hostlist.hpp"
 #include "allocation/slurm_time.hpp"
 #include "policy/policy_diff.hpp"
+#include "quota/quota_use.hpp"
 #include "require.hpp"
 #include "site/site_facts.hpp"
 
@@ -26,12 +27,20 @@ inline std::size_t check_hostlist(std::string_view bytes) {
     }
 }
 
-/// What Slurm's commands print, as anything: it is read, or refused by an Error. How much was.
+/// Quotas are numbers of which a share can be told.
+inline std::size_t check_quotas(std::string_view bytes) {
+    const auto uses = parse_quotas(bytes);
+    for (const QuotaUse& use : uses)
+        fuzz::require(quota_words(use).size() < 200);
+    return uses.size();
+}
+
+/// What Slurm's commands, quota and lfs print, as anything: it is read, or refused by an Error. How much was.
 inline std::size_t check_slurm_bytes(std::string_view bytes) {
     std::size_t found = parse_slurm_config(bytes).size() + parse_qos(bytes).size() +
                         parse_associations(bytes).size();
     found += parse_slurm_time(bytes) ? 1 : 0;
-    found += check_hostlist(bytes);
+    found += check_hostlist(bytes) + check_quotas(bytes);
     try {
         found += expand_counts(bytes).size();
     } catch (const Error&) {
