@@ -13,6 +13,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr const char* kStdout = "the standard output";
 
 }  // namespace
@@ -39,15 +41,13 @@ void Screen::print(std::string_view text) const { write_all(STDOUT_FILENO, safe(
 
 // A mask on the text itself could end a string too late.
 std::string Screen::masked_json(std::string_view text) const {
-    using OrderedJson = nlohmann::ordered_json;
-    const OrderedJson tree =
-        secrets_ == Secrets::show ? OrderedJson() : OrderedJson::parse(text, nullptr, false);
+    const Json tree = secrets_ == Secrets::show ? Json() : Json::parse(text, nullptr, false);
     if (!tree.is_structured())
         return std::string(text);
-    OrderedJson safe = tree;
+    Json safe = tree;
     mask_texts(safe, secret_values(environment_));
     return safe == tree ? std::string(text)
-                        : safe.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+                        : safe.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 void Screen::print_json(std::string_view text) const {
