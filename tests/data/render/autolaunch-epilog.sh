@@ -56,4 +56,9 @@ if [ -x "$autolaunch" ]; then
     fi
     [ "$code" -eq 0 ] || say "job $job: what it left could not be looked for ($code): $left"
 fi
+
+# Data of the job's user that was staged here and that no job has used for long, as that user. What does not go now goes later.
+if [ -x "$autolaunch" ] && [ "${SLURM_JOB_UID:-0}" != 0 ]; then
+    said=$(timeout -k 2 30 "$autolaunch" gc --epilog --apply 2>&1) || say "job $job: what was staged could not be looked through: $said"
+fi
 exit 0
