@@ -237,7 +237,8 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Deadline& dea
 class HttpClient::Impl {};
 
 HttpClient::HttpClient(std::string, std::shared_ptr<const std::atomic<bool>>, const char*) {
-    throw Error(ErrorCode::unsupported, "this build has no S3, no Vault and no messages of alerts",
+    throw Error(ErrorCode::unsupported,
+                "this build has no S3, no Vault, no messages of alerts and no data from servers",
                 "install libcurl's headers (Debian: libcurl4-openssl-dev) and build with "
                 "AUTOLAUNCH_WITH_CURL=ON");
 }
