@@ -11,6 +11,7 @@
 #include "spec_files.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
@@ -85,6 +86,15 @@ TEST_CASE("mounts are read-only unless they say rw") {
     for (const char* wrong : {"", "/", "data", "/a:b", "/a:/b:/c", "/a:/b:rx", "/a b", "/a,b",
                               "/a/../b", "/a/..", ":rw", "/a:", "/a\n:/b"})
         CHECK_MESSAGE(!container_mount_from(wrong), wrong);
+}
+
+TEST_CASE("every further place of checkpoints is mounted, to be written to") {
+    ContainerNeeds needs = needs_of("podman", "a");
+    needs.checkpoint_dir = "/nvme/checkpoints";
+    needs.tier_dirs = {"/shared/run7", "/archive/run7"};
+    const std::string line = line_of(choose_container(needs, node_with({"podman", "crun"})));
+    for (const char* place : {"/nvme/checkpoints", "/shared/run7", "/archive/run7"})
+        CHECK(line.find(fmt::format("--volume={0}:{0}:rw", place)) != std::string::npos);
 }
 
 TEST_CASE("versions of NVIDIA's driver and of the compatibility library, from their files") {
