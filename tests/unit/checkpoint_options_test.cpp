@@ -254,6 +254,23 @@ TEST_CASE("settings are for the directory that they name, by whichever name") {
     fs::remove_all(folder);
 }
 
+TEST_CASE("what is to stay by its step or metric stays in each place that says nothing else") {
+    CheckpointSettings settings;
+    settings.keep_every = 100;
+    settings.keep_best = 2;
+    settings.tiers = {{.place = "/a", .keep = 3}, {.place = "/b", .keep_every = 7}};
+    const auto tiers = tiers_of(settings);
+    REQUIRE(tiers.size() == 2);
+    CHECK(tiers[0] == TierSettings{.place = "/a", .keep = 3, .keep_best = 2, .keep_every = 100});
+    CHECK(tiers[1] == TierSettings{.place = "/b", .keep_best = 2, .keep_every = 7});
+    settings.tiers.clear();
+    settings.drain = "/c";
+    settings.drain_keep = 4;
+    CHECK(tiers_of(settings) ==
+          std::vector{TierSettings{.place = "/c", .keep = 4, .keep_best = 2, .keep_every = 100}});
+    CHECK(tiers_of({}).empty());
+}
+
 TEST_CASE("a place to begin from is one checkpoint, or a place that has some") {
     const auto is = [](const std::string& text, const std::string& place,
                        std::optional<std::int64_t> step) {

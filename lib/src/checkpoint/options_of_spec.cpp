@@ -15,14 +15,11 @@ void take(const std::optional<Value>& value, Option& option) {
         option = *value;
 }
 
-// What is to stay here stays there, too, where the place says nothing else.
 std::vector<TierOptions> tier_options(const CheckpointSettings& settings) {
     std::vector<TierOptions> tiers;
-    for (const TierSettings& said : settings.tiers) {
+    for (const TierSettings& said : tiers_of(settings)) {
         TierOptions& tier = tiers.emplace_back();
         tier.place = said.place;
-        take(settings.keep_every, tier.keep_every);
-        take(settings.keep_best, tier.keep_best);
         take(said.every_steps, tier.every_steps);
         take(said.every_seconds, tier.every_seconds);
         take(said.keep, tier.keep);

@@ -120,12 +120,16 @@ std::string to_text(const CheckpointSettings& settings) {
 }
 
 std::vector<TierSettings> tiers_of(const CheckpointSettings& settings) {
-    if (settings.drain.empty())
-        return settings.tiers;
-    return {{.place = settings.drain,
-             .keep = settings.drain_keep,
-             .keep_best = settings.keep_best,
-             .keep_every = settings.keep_every}};
+    std::vector<TierSettings> tiers = settings.tiers;
+    if (tiers.empty() && !settings.drain.empty())
+        tiers.push_back({.place = settings.drain, .keep = settings.drain_keep});
+    for (TierSettings& tier : tiers) {
+        if (!tier.keep_every)
+            tier.keep_every = settings.keep_every;
+        if (!tier.keep_best)
+            tier.keep_best = settings.keep_best;
+    }
+    return tiers;
 }
 
 CheckpointSettings checkpoint_settings_from(std::string_view text) {

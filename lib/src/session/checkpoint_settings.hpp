@@ -43,7 +43,9 @@ struct CheckpointSettings {
     bool operator==(const CheckpointSettings&) const = default;
 };
 
-/// The places besides `directory`, the nearest first: `tiers`, or `drain` as the one of them. Pure.
+/// The places besides `directory`, the nearest first: `tiers`, or `drain` as the one of them. What
+/// is to stay in `directory` by keep_every and keep_best stays there, too, where the place says
+/// nothing else. Pure.
 AUTOLAUNCH_API std::vector<TierSettings> tiers_of(const CheckpointSettings& settings);
 
 /// As JSON with the members' names, on one line; empty where nothing is set. Pure.
