@@ -2,6 +2,7 @@
 
 #include "base/file_system.hpp"
 #include "base/text.hpp"
+#include "cli/spec_errors.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "plan/plan_checkpoint.hpp"
@@ -75,7 +76,7 @@ int collect_left(const CommandLine& line, const std::map<std::string, std::strin
         for (const SpecError& error : result.errors)
             screen.complain("autolaunch: " + to_string(error));
         if (!result.errors.empty())
-            return exit_code::kBadSpec;
+            return exit_code_of_spec(result.errors);
         take_spec(request, result.spec);
     }
     if (request.scratch.empty())

@@ -19,6 +19,7 @@
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
 #include "cli/site_gate.hpp"
+#include "cli/spec_errors.hpp"
 #include "cli/submit.hpp"
 #include "cli/top.hpp"
 #include "cli/version_text.hpp"
@@ -96,12 +97,6 @@ void complain_once(const std::string& text, const Place& place) {
         complain(text, place.screen);
 }
 
-int code_of(const std::vector<SpecError>& errors) {
-    const bool unreadable =
-        std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
-    return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
-}
-
 // A node may have another file of that name than the first one: it says that there are errors, and
 // not which.
 int report_errors(const std::vector<SpecError>& errors, const Place& place) {
@@ -113,7 +108,7 @@ int report_errors(const std::vector<SpecError>& errors, const Place& place) {
                      " here; the first node of the job lists its own, and `autolaunch validate` on "
                      "this node these",
                  place.screen);
-    return code_of(errors);
+    return exit_code_of_spec(errors);
 }
 
 std::string words_on_the_way(const JobSpec& spec) {
@@ -138,7 +133,7 @@ int validate(const CommandLine& line, const Place& place) {
     if (line.json)
         place.screen.print_json(with_site(errors_json(line.spec_file, result.errors), *record));
     if (!result.errors.empty())
-        return line.json ? code_of(result.errors) : report_errors(result.errors, place);
+        return line.json ? exit_code_of_spec(result.errors) : report_errors(result.errors, place);
     if (!line.json)
         place.screen.print(line.spec_file + ": valid" +
                            (elements.empty()

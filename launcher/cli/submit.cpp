@@ -9,6 +9,7 @@
 #include "cli/job_options.hpp"
 #include "cli/print_manifest.hpp"
 #include "cli/site_gate.hpp"
+#include "cli/spec_errors.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "policy/job_site.hpp"
@@ -17,7 +18,6 @@
 #include "submission/submit_command.hpp"
 #include "submission/sweep_command.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -39,9 +39,7 @@ EnvironmentMap without_job(EnvironmentMap environment) {
 int report(const std::vector<SpecError>& errors, const Screen& screen) {
     for (const SpecError& error : errors)
         screen.complain("autolaunch: " + to_string(error));
-    const bool unreadable =
-        std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
-    return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
+    return exit_code_of_spec(errors);
 }
 
 /// The roles of the administrator's file, for what the spec asks; its time limit included. Throws

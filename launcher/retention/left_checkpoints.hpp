@@ -35,7 +35,7 @@ struct LeftCheckpoints {
 /// What decides besides the rules.
 struct CheckpointSurroundings {
     std::vector<LeftRun> runs = {};       ///< of which one may write there
-    std::vector<std::string> named = {};  ///< restore_from of specs and plans: these stay
+    std::vector<std::string> named = {};  ///< restore_from of the spec: these stay
     AskSlurm ask;
     std::int64_t now_s = 0;
     std::chrono::seconds older_than{0};  ///< where nobody is known who writes there

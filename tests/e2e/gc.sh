@@ -103,6 +103,7 @@ if [ "$(id -u)" = 0 ]; then
     done
 fi
 says 64 "gc --epilog is of staged data alone" "$AUTOLAUNCH" gc --epilog runs
+says 66 "no.yaml" "$AUTOLAUNCH" gc -c no.yaml
 says 64 "sideways" "$AUTOLAUNCH" gc runs --state sideways
 says 66 "cannot list nothing-there" "$AUTOLAUNCH" gc nothing-there
 
