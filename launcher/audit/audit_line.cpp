@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
 #include "base/text.hpp"
+#include "base/utc_time.hpp"
 #include "base/whole_number.hpp"
 
 #include <cstdio>
@@ -101,30 +102,8 @@ std::string audit_time(std::chrono::system_clock::time_point at) {
 
 std::optional<std::chrono::system_clock::time_point> parse_audit_time(std::string_view text) {
     constexpr std::string_view kForm = "0000-00-00T00:00:00.000000Z";
-    if (text.size() != kForm.size())
-        return std::nullopt;
-    for (std::size_t i = 0; i < text.size(); ++i)
-        if (kForm[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != kForm[i])
-            return std::nullopt;
-    const auto number = [text](std::size_t at, std::size_t digits) {
-        int value = 0;
-        for (std::size_t i = at; i < at + digits; ++i)
-            value = value * 10 + (text[i] - '0');
-        return value;
-    };
-    // Of other years the system's clock, which counts nanoseconds, has no moments.
-    constexpr int kFirstYear = 1970, kLastYear = 2261;
-    if (number(0, 4) < kFirstYear || number(0, 4) > kLastYear)
-        return std::nullopt;
-    std::tm utc = {};
-    utc.tm_year = number(0, 4) - 1900;
-    utc.tm_mon = number(5, 2) - 1;
-    utc.tm_mday = number(8, 2);
-    utc.tm_hour = number(11, 2);
-    utc.tm_min = number(14, 2);
-    utc.tm_sec = number(17, 2);
-    return std::chrono::system_clock::from_time_t(::timegm(&utc)) +
-           std::chrono::microseconds(number(20, 6));
+    const auto time = text.size() == kForm.size() ? parse_utc(text) : std::nullopt;
+    return time ? on_clock(*time) : std::nullopt;
 }
 
 }  // namespace autolaunch::launcher

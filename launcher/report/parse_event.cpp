@@ -1,5 +1,6 @@
 #include "report/parse_event.hpp"
 
+#include "base/utc_time.hpp"
 #include "base/whole_number.hpp"
 
 #include <nlohmann/json.hpp>
@@ -215,29 +216,11 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
 std::optional<std::chrono::sys_time<std::chrono::milliseconds>> parse_event_time(
     std::string_view text) {
     constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:dd.dddZ";
-    if (text.size() != kForm.size())
+    const auto time = text.size() == kForm.size() ? parse_utc(text) : std::nullopt;
+    const auto moment = time ? on_clock(*time) : std::nullopt;
+    if (!moment)
         return std::nullopt;
-    for (std::size_t at = 0; at < kForm.size(); ++at)
-        if (kForm[at] == 'd' ? text[at] < '0' || text[at] > '9' : text[at] != kForm[at])
-            return std::nullopt;
-    const auto number = [&text](std::size_t at, std::size_t digits) {
-        int value = 0;
-        for (const char digit : text.substr(at, digits))
-            value = value * 10 + (digit - '0');
-        return value;
-    };
-    const int year = number(0, 4), month = number(5, 2), day = number(8, 2), hour = number(11, 2),
-              minute = number(14, 2), second = number(17, 2), ms = number(20, 3);
-    const std::chrono::year_month_day date{std::chrono::year(year),
-                                           std::chrono::month(static_cast<unsigned>(month)),
-                                           std::chrono::day(static_cast<unsigned>(day))};
-    // Of other years the system's clock, which counts nanoseconds, has no moments.
-    constexpr int kFirstYear = 1970, kLastYear = 2261;
-    if (!date.ok() || year < kFirstYear || year > kLastYear || hour > 23 || minute > 59 ||
-        second > 60)
-        return std::nullopt;
-    return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-           std::chrono::seconds(second) + std::chrono::milliseconds(ms);
+    return std::chrono::floor<std::chrono::milliseconds>(*moment);
 }
 
 std::optional<Event> parse_event(const nlohmann::json& line) {

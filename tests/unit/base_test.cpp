@@ -8,6 +8,7 @@
 #include "base/shared_library.hpp"
 #include "base/stream_bytes.hpp"
 #include "base/text.hpp"
+#include "base/utc_time.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -313,6 +314,30 @@ TEST_CASE("a library is loaded when it is needed, and an error says by whom") {
                          Error);
     CHECK_THROWS_WITH_AS(SharedLibrary("libc.so.6").find(missing, "no_such_function"),
                          "libc.so.6 has no function no_such_function", Error);
+}
+
+TEST_CASE("a moment in UTC is a date of the calendar, with all digits or none of a fraction") {
+    using namespace std::chrono;
+    const auto read = [](std::string_view text) {
+        const auto time = parse_utc(text);
+        return time ? on_clock(*time) : std::nullopt;
+    };
+    CHECK(read("1970-01-02T00:00:01Z") == system_clock::time_point(24h + 1s));
+    CHECK(read("2000-02-29T23:59:59.123Z") ==
+          sys_days(year(2000) / 2 / 29) + 24h - 1s + milliseconds(123));
+    CHECK(read("2261-12-31T23:59:59.999999999Z"));
+    // Of the calendar, but not of the clock, which would overflow.
+    for (const char* beyond :
+         {"9999-12-31T23:59:59Z", "1969-12-31T23:59:59Z", "2262-01-01T00:00:00Z"}) {
+        CHECK_MESSAGE(parse_utc(beyond), beyond);
+        CHECK_MESSAGE(!read(beyond), beyond);
+    }
+    for (const char* wrong :
+         {"", "Z", "2001-02-29T00:00:00Z", "2001-02-28T24:00:00Z", "2001-02-28T00:00:00",
+          "2001-02-28 00:00:00Z", "2001-02-28T00:00:00.Z", "2001-02-28T00:00:0aZ",
+          "2001-13-28T00:00:00Z", "2001-00-28T00:00:00Z", "2001-02-28T00:00:00.1234567890Z",
+          "2001-02-28T00:00:00+01:00Z", "99999-01-01T00:00:00Z", "2001-02-28T-2:00:00Z"})
+        CHECK_MESSAGE(!parse_utc(wrong), wrong);
 }
 
 TEST_CASE("bytes that are streamed arrive, from any place to any place") {

@@ -1,6 +1,8 @@
 #include "checkpoint/s3/credential_answers.hpp"
 
+#include "base/clock_time.hpp"
 #include "base/text.hpp"
+#include "base/utc_time.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 
@@ -38,53 +40,14 @@ TemporaryCredentials made_of(std::string_view key_id, std::string_view secret,
     made.credentials.key_id = word(key_id, "key id", kMostName);
     made.credentials.secret = secret_word(secret, "secret");
     made.credentials.session_token = secret_word(token, "token");
-    const auto until = utc_from(end);
+    const auto until = parse_utc(end);
     if (!until)
         refuse_credentials("does not say until when they are good");
-    made.end = *until;
+    made.end = clock_time(until->seconds.time_since_epoch().count());
     return made;
 }
 
-bool digits(std::string_view text, int& value) {
-    value = 0;
-    for (const char c : text) {
-        if (c < '0' || c > '9')
-            return false;
-        value = value * 10 + (c - '0');
-    }
-    return true;
-}
-
-// "", ".123"
-bool is_fraction(std::string_view text) {
-    if (text.empty())
-        return true;
-    return text.size() > 1 && text.size() <= 10 && text.front() == '.' &&
-           std::all_of(text.begin() + 1, text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 }  // namespace
-
-std::optional<std::chrono::system_clock::time_point> utc_from(std::string_view text) {
-    constexpr std::string_view kForm = "0000-00-00T00:00:00";
-    if (text.size() <= kForm.size() || text.back() != 'Z' ||
-        !is_fraction(text.substr(kForm.size(), text.size() - kForm.size() - 1)))
-        return std::nullopt;
-    for (const std::size_t at : {4, 7, 10, 13, 16})
-        if (text[at] != kForm[at])
-            return std::nullopt;
-    int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
-    if (!digits(text.substr(0, 4), year) || !digits(text.substr(5, 2), month) ||
-        !digits(text.substr(8, 2), day) || !digits(text.substr(11, 2), hour) ||
-        !digits(text.substr(14, 2), minute) || !digits(text.substr(17, 2), second))
-        return std::nullopt;
-    using namespace std::chrono;
-    const year_month_day date{std::chrono::year(year), std::chrono::month(unsigned(month)),
-                              std::chrono::day(unsigned(day))};
-    if (!date.ok() || year < 1970 || hour > 23 || minute > 59 || second > 60)
-        return std::nullopt;
-    return sys_days(date) + hours(hour) + minutes(minute) + seconds(second);
-}
 
 TemporaryCredentials parse_sts_credentials(std::string_view xml) {
     const auto found = parse_elements(

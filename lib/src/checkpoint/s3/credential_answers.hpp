@@ -27,7 +27,4 @@ std::string parse_role_name(std::string_view text);
 /// Of an instance's metadata: what its further requests have to show.
 std::string parse_metadata_token(std::string_view text);
 
-/// "2026-11-29T17:02:03Z", maybe with a fraction of the second. Nothing for other text.
-std::optional<std::chrono::system_clock::time_point> utc_from(std::string_view text);
-
 }  // namespace autolaunch::s3
