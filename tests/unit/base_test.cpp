@@ -42,6 +42,8 @@ TEST_CASE("nearest finds the word that was meant and nothing far-fetched") {
     CHECK(nearest("max_restart", keys) == "max_restarts");
     CHECK(nearest("grace_preiod", keys) == "grace_period");
     CHECK(nearest("gpus", keys).empty());
+    CHECK(nearest("max_rsetarts", keys) == "max_restarts");
+    CHECK(nearest(std::string(4 << 20, 'm'), keys).empty());  // without a table of that size
 }
 
 TEST_CASE("format_list writes the kernel's list format") {

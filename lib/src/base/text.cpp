@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 
 namespace autolaunch {
 
@@ -68,20 +69,21 @@ namespace {
 
 // Optimal string alignment distance: insertions, deletions, substitutions, swaps of neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-    for (std::size_t i = 0; i <= a.size(); ++i)
-        d[i][0] = i;
-    for (std::size_t j = 0; j <= b.size(); ++j)
-        d[0][j] = j;
+    // The row of this character of `a`, of the one before and of the one before that.
+    std::vector<std::size_t> row(b.size() + 1), last(b.size() + 1), older(b.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
     for (std::size_t i = 1; i <= a.size(); ++i) {
+        older.swap(last);
+        last.swap(row);
+        row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j) {
             const std::size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
-            d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + cost});
+            row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + cost});
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+                row[j] = std::min(row[j], older[j - 2] + 1);
         }
     }
-    return d[a.size()][b.size()];
+    return row[b.size()];
 }
 
 }  // namespace
@@ -90,6 +92,10 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     std::string best;
     std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
     for (const auto& candidate : candidates) {
+        // No nearer than their lengths are: most need no look, and a word may be a megabyte.
+        const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
+        if (longer - shorter >= best_distance)
+            continue;
         const std::size_t distance = edit_distance(word, candidate);
         if (distance < best_distance && distance < candidate.size()) {
             best_distance = distance;
