@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <random>
 #include <string>
 
 using namespace autolaunch;
@@ -219,9 +218,7 @@ TEST_CASE("killed at any system call, who unpacks leaves what is whole or not th
         std::exit(77);
     }
     CHECK(calls > 100);
-    // Each is stopped at twice, before and behind it; every sixth of these, others each time.
-    const int first = 1 + static_cast<int>(std::random_device()() % 6);
-    for (int fatal = first; fatal <= calls; fatal += 6) {
+    for (const int fatal : autolaunch::testing::fatal_calls(calls, 6)) {
         CAPTURE(fatal);
         for (const StageCache::Found& found : cache.list())
             CHECK(cache.remove(found.name));

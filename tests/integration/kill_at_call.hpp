@@ -5,6 +5,10 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <random>
+#include <string_view>
+#include <vector>
 
 namespace autolaunch::testing {
 
@@ -42,6 +46,18 @@ inline int run_until(pid_t child, int fatal) {
         ::ptrace(PTRACE_SYSCALL, thread, nullptr,
                  reinterpret_cast<void*>(static_cast<long>(signal)));
     }
+}
+
+/// Where a child is killed that comes to so many: at one of `stride` calls, in each run of a test
+/// at others; at each with AUTOLAUNCH_SLOW_TESTS=1.
+inline std::vector<int> fatal_calls(int calls, int stride) {
+    const char* slow = std::getenv("AUTOLAUNCH_SLOW_TESTS");
+    if (slow != nullptr && std::string_view(slow) == "1")
+        stride = 1;
+    std::vector<int> fatal;
+    for (int at = 1 + static_cast<int>(std::random_device()() % stride); at <= calls; at += stride)
+        fatal.push_back(at);
+    return fatal;
 }
 
 }  // namespace autolaunch::testing

@@ -25,12 +25,12 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <random>
 #include <string>
 #include <thread>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
+using autolaunch::testing::fatal_calls;
 using autolaunch::testing::run_until;
 using autolaunch::testing::slurp;
 namespace fs = std::filesystem;
@@ -341,9 +341,7 @@ TEST_CASE("killed at any system call of a fetch, a process leaves what is whole 
         std::exit(77);
     }
     CHECK(calls > 100);
-    // Each is stopped at twice, before and behind it; every sixth of these, others each time.
-    const int first = 1 + static_cast<int>(std::random_device()() % 6);
-    for (int fatal = first; fatal <= calls; fatal += 6) {
+    for (const int fatal : fatal_calls(calls, 6)) {
         CAPTURE(fatal);
         for (const StageCache::Found& found : cache.list())
             CHECK(cache.remove(found.name));
