@@ -14,6 +14,16 @@ namespace {
 constexpr std::string_view kTime = R"({"time":")";
 constexpr std::size_t kTimeBytes = 24;
 
+/// Whether what from_chars() took is a number in JSON, too: not 050, .5, 1. or inf.
+bool is_json_number(std::string_view text) {
+    const auto is_digit = [&text](std::size_t at) {
+        return at < text.size() && text[at] >= '0' && text[at] <= '9';
+    };
+    const std::size_t first = text.starts_with('-') ? 1 : 0, point = text.find('.');
+    return is_digit(first) && !(text[first] == '0' && is_digit(first + 1)) &&
+           (point == text.npos || is_digit(point + 1));
+}
+
 /// Takes words and numbers from the front of a line; false once something else stands there.
 class LineEater {
 public:
@@ -28,9 +38,10 @@ public:
     template <class Number>
     bool eat_number(Number& value) {
         const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-        if (error != std::errc())
+        const auto bytes = static_cast<std::size_t>(end - rest_.data());
+        if (error != std::errc() || !is_json_number(rest_.substr(0, bytes)))
             return false;
-        rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+        rest_.remove_prefix(bytes);
         return true;
     }
     /// `,"key":number`, where it comes next; left alone where another key does.

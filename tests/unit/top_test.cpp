@@ -190,6 +190,16 @@ TEST_CASE("a step's line is read as to_json_line() writes it, and nothing else i
           std::string("{}"), std::string(), std::string(R"({"time":"x)"),
           std::string(R"({"event":"step","rank":0,"step":1})")})
         CHECK_FALSE(parse_step_line(other));
+    // Only what JSON has as a number.
+    const std::size_t end = bare.rfind('7');
+    for (const char* number : {"07", "00", "-07", "+7", ""})
+        CHECK_FALSE(parse_step_line(std::string(bare).replace(end, 1, number)));
+    const std::size_t loss = full.find(R"("loss":)") + 7;
+    const std::size_t digits = full.find_first_of(",}", loss) - loss;
+    for (const char* number : {".5", "1.", "inf", "nan", "-.5", "01.5"})
+        CHECK_FALSE(parse_step_line(std::string(full).replace(loss, digits, number)));
+    for (const char* number : {"0", "-0.5", "1e-7", "2.5"})
+        CHECK(parse_step_line(std::string(full).replace(loss, digits, number)));
     CHECK(rank_of_step_line(full) == 0);
     CHECK(rank_of_step_line(bare) == 5);
     CHECK_FALSE(rank_of_step_line(line(42, 0, RankStarted{.rank = 1})));
