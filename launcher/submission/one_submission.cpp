@@ -1,5 +1,6 @@
 #include "submission/one_submission.hpp"
 
+#include "allocation/hostlist.hpp"
 #include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "base/user_database.hpp"
@@ -11,6 +12,7 @@
 #include "stopping/save_times.hpp"
 #include "submission/batch_request.hpp"
 #include "submission/code_state.hpp"
+#include "submission/data_nodes.hpp"
 #include "submission/job_end.hpp"
 #include "submission/judge_cluster.hpp"
 #include "submission/slurm_queue.hpp"
@@ -25,6 +27,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -36,7 +39,7 @@ using namespace std::chrono_literals;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownElements = 20;
-constexpr auto kClusterTime = 15s, kGitTime = 15s, kCopyTime = 60s;
+constexpr auto kClusterTime = 15s, kGitTime = 15s, kCopyTime = 60s, kFeatureTime = 10s;
 
 std::string program_path() {
     std::error_code error;
@@ -311,7 +314,43 @@ bool Submission::ask_slurm() {
     for (const std::string& what : verdict.unknown)
         tell("not known: " + what);
     errors_ = verdict.refused;
+    if (errors_.empty())
+        prefer_data_nodes(answers);
     return errors_.empty();
+}
+
+/// Where earlier jobs have left what this one stages, it starts at once.
+void Submission::prefer_data_nodes(const ClusterAnswers& answers) {
+    const auto nodes = nodes_with_data(no_code_[0], spec_.storage);
+    const BatchOption* asked = batch_.script.option("nodes");
+    long long needed = 1;
+    if (nodes.empty() || !spec_.slurm.nodelist.empty() ||
+        batch_.script.option("prefer") != nullptr || asked == nullptr ||
+        !parse_integer(asked->value.value_or(""), needed))
+        return;
+    const auto tell = [this](const std::string& line) {
+        said_.push_back(line);
+        request_.say(line);
+    };
+    const std::string where =
+        "storage.stage_in: earlier jobs have left this data on " + compress_hostlist(nodes);
+    if (static_cast<long long>(nodes.size()) < needed)
+        return tell(
+            fmt::format("{}, {} of the {} nodes that the job needs", where, nodes.size(), needed));
+    const CommandAnswer features =
+        ask_command(features_question(nodes), Deadline::after(kFeatureTime));
+    const std::string preferred =
+        features.good()
+            ? preferred_features(nodes, features.out,
+                                 config_value(answers.config.value_or(""), "SLURM_VERSION"))
+            : std::string();
+    if (preferred.empty())
+        return tell(where + "; slurm_config.nodelist=" +
+                    compress_hostlist(std::span(nodes).first(static_cast<std::size_t>(needed))) +
+                    " makes the job wait for these");
+    batch_.script.options.push_back({"prefer", preferred});
+    script_ = render_batch_script(batch_.script);
+    tell(where + ": Slurm takes these where it can (--prefer)");
 }
 
 void Submission::keep_code() {

@@ -3,6 +3,7 @@
 #include "run_files_text.hpp"
 #include "run_report/record_builder.hpp"
 #include "run_report/report.hpp"
+#include "submission/data_nodes.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,13 @@ inline std::size_t check_report_bytes(std::string_view bytes) {
     const std::string page = report_html({record, record}, "0");
     for (const char* foreign : {"<script", "<img", "hunter2-hunter2"})
         require(page.find(foreign) == std::string::npos);
+    std::string plan, events;
+    files.each('p', [&](std::string_view text) { plan = text; });
+    files.each('e', [&](std::string_view text) { (events += text) += '\n'; });
+    StorageSpec storage;
+    storage.stage_in = {{.from = "/shared/t", .name = "t", .verify = "", .unpack = ""}};
+    for (const std::string& node : nodes_with_data({plan, {{0, events}}}, storage))
+        require(node.find_first_of(",[] |;\n") == node.npos && !node.empty() && node[0] != '-');
     return record.started ? 1 + record.ranks.size() : 0;
 }
 

@@ -429,6 +429,7 @@ const std::map<std::string, std::string> kJsonReaders = {
     {"launcher/spec/schema_export.cpp", "our own text"},
     {"launcher/stopping/save_times.cpp", "nests_at_most"},
     {"launcher/submission/code_state.cpp", "nests_at_most"},
+    {"launcher/submission/data_nodes.cpp", "nests_at_most"},
     {"launcher/submission/sweep_command.cpp", "nests_at_most"},
     {"launcher/sweep/element_record.cpp", "nests_at_most"},
     {"launcher/top/job_model.cpp", "nests_at_most"},

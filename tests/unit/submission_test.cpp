@@ -2,6 +2,7 @@
 // cannot be said in a #SBATCH line is refused at its place, and the stored spec reads as the spec.
 
 #include "submission/batch_request.hpp"
+#include "submission/data_nodes.hpp"
 #include "submission/job_end.hpp"
 #include "submission/judge_cluster.hpp"
 
@@ -709,6 +710,40 @@ TEST_CASE("a save that does not fit is told of where no signal comes before it")
     CHECK(judged("  nodes: 4\n  time_limit: 600\n", answers(), std::chrono::seconds(41)).empty());
     CHECK(contains(judged("  nodes: 4\n  time_limit: 3\n", answers(), std::chrono::seconds(41)),
                    "a save takes 41 s, KillWait is 30 s: use --signal=TERM@120"));
+}
+
+TEST_CASE("nodes with the job's data are those where an earlier run had all of it") {
+    StorageSpec storage;
+    storage.stage_in = {
+        {.from = "/shared/tokens", .name = "tokens", .verify = "", .unpack = ""},
+        {.from = "https://h/base?sig=2", .name = "base", .verify = "", .unpack = ""}};
+    const std::string staged = R"({"time": "t", "event": "data_staged", "name": "tokens"})"
+                               "\n"
+                               R"({"event": "data_staged", "name": "base"})";
+    StagedRunText run{
+        .plan = R"({"nodes": {"names": ["n0", "n1", "-x", ""]}, "staging": {"items": [
+            {"name": "tokens", "from": "/shared/tokens", "verify": "", "unpack": ""},
+            {"name": "base", "from": "https://h/base?…", "verify": "", "unpack": ""}]}})",
+        .events = {
+            {0, staged}, {1, staged.substr(0, staged.find('\n'))}, {2, staged}, {3, staged}}};
+    CHECK(nodes_with_data(run, storage) == std::vector<std::string>{"n0"});
+    run.events[1] = staged + "\n{torn";
+    CHECK(nodes_with_data(run, storage) == std::vector<std::string>{"n0", "n1"});
+    storage.stage_in[0].verify = "SHA256SUMS";  // another version of it
+    CHECK(nodes_with_data(run, storage).empty());
+    for (const char* odd : {"", "[]", "{", R"({"staging": {"items": 1}, "nodes": {"names": 1}})",
+                            R"({"staging": 1})"})
+        CHECK(nodes_with_data(StagedRunText{.plan = odd, .events = run.events}, storage).empty());
+}
+
+TEST_CASE("nodes are preferred by features that are their names") {
+    const std::vector<std::string> nodes = {"n1", "n2"};
+    const std::string answer = "n1|a100,n1\nn1|a100,n1\nn2|n2\n";
+    CHECK(preferred_features(nodes, answer, "22.05.8") == "n1|n2");
+    CHECK(preferred_features(nodes, answer, "21.08.8").empty());
+    CHECK(preferred_features(nodes, answer, "").empty());
+    CHECK(preferred_features(nodes, "n1|n1\nn2|(null)\n", "23.11.1").empty());
+    CHECK(preferred_features(nodes, "sinfo: error", "23.11.1").empty());
 }
 
 TEST_CASE("any bytes at all may be an answer") {

@@ -235,7 +235,7 @@ RequeueExit=75
 SlurmdParameters=config_overrides
 END
     for ((i = 1; i <= $1; i++)); do
-        echo "NodeName=node$i Sockets=2 CoresPerSocket=$((cpus / 2)) RealMemory=100000 Gres=gpu:$(gpus_of $i)"
+        echo "NodeName=node$i Sockets=2 CoresPerSocket=$((cpus / 2)) RealMemory=100000 Gres=gpu:$(gpus_of $i) Feature=sim,node$i"
         [ "$(gpus_of $i)" = 0 ] ||
             echo "NodeName=node$i Name=gpu File=/run/gpu/nvidia[0-$(($(gpus_of $i) - 1))] Flags=nvidia_gpu_env" >>"$files/gres.conf"
     done >>"$files/slurm.conf"

@@ -51,6 +51,20 @@ test_number_alone_and_the_jobs_own_code() {
     expect "mode of the stored spec" 640 "$(stat -c %a runs/.submitted/small-*/spec.yaml)"
     grep -q "\"job_id\": \"$job\"" runs/.submitted/small-*/submission.json || fail "no record of the job's number"
 }
+test_nodes_that_have_the_data_are_preferred() {
+    mkdir -p data && echo tokens >data/a
+    train 'cat $AUTOLAUNCH_DATA_TOKENS/a' 'output: data-%j.log'
+    printf 'storage: {scratch: %s, stage_in: [{from: data, as: tokens}]}\n' "/var/tmp/submit-$$" >>train.yaml
+    sub -c train.yaml slurm_config.nodelist=node2 --wait
+    expect "exit code: $(cat err.log "data-$job.log")" 0 "$code"
+    sub -c train.yaml --wait
+    contains "the hint" err.log "storage.stage_in: earlier jobs have left this data on node2: Slurm takes these where it can (--prefer)"
+    expect "exit code: $(cat err.log "data-$job.log")" 0 "$code"
+    expect "where it ran" node2 "$(login scontrol show job "$job" | sed -n 's/^ *NodeList=//p')"
+    sub -c train.yaml slurm_config.nodes=2 --hold
+    contains "too few" err.log "earlier jobs have left this data on node2, 1 of the 2 nodes that the job needs"
+    login scancel "$job"
+}
 test_a_requeue_and_an_array_read_the_spec_as_it_was() {
     train 'echo seed $SEED; [ ${SLURM_RESTART_COUNT:-0} = 1 ] || exec sleep 60' 'array: 3' 'output: out-%a.log'
     printf '  setup: [export SEED=$((40 + SLURM_ARRAY_TASK_ID))]\n' >>train.yaml
