@@ -116,8 +116,12 @@ void copy_job(const OutFolder& folder, const std::vector<std::string>& names, bo
                      environment);
         say({.done = {done}});
     }
-    if (removes)
+    if (removes) {
+        for (const OutEntry& entry : order.entries)
+            if (folder.has(entry.name) && !folder.has_files(entry.name))
+                folder.remove(entry.name);
         folder.remove_if_empty();
+    }
     say({.over = true});
 }
 

@@ -1,6 +1,7 @@
 #include "stage_out/name_clash.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/owned_folder.hpp"
 #include "base/text.hpp"
 #include "stage_cache/tree.hpp"
@@ -48,13 +49,12 @@ std::vector<std::string> who_claims(const OutOrder& order, const std::string& na
     std::error_code error;
     std::vector<std::string> nodes;
     const std::string wanted = escaped_word(path), own = name + '@' + as_node_folder(order.node);
-    for (const fs::directory_entry& list :
-         fs::directory_iterator(fs::path(order.run_dir) / kLists, error)) {
-        const std::string file = list.path().filename().string();
+    for (const fs::path& list : list_folder(fs::path(order.run_dir) / kLists, error)) {
+        const std::string file = list.filename().string();
         if (file == own || !file.starts_with(name + '@'))
             continue;
         try {
-            const std::string text = read_file(list.path());
+            const std::string text = read_file(list);
             const auto lines = split(text, '\n');
             if (std::find(lines.begin(), lines.end(), wanted) != lines.end())
                 nodes.push_back(file.substr(name.size() + 1));

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <fstream>
 #include <memory>
@@ -130,6 +131,16 @@ void walk_below(int folder, const std::string& below, std::vector<OutFile>& foun
     }
 }
 
+bool has_file_below(const fs::path& folder) {
+    std::error_code unreadable;
+    for (const fs::path& path : list_folder(folder, unreadable)) {
+        struct stat facts {};
+        if (::lstat(path.c_str(), &facts) == 0 && (!S_ISDIR(facts.st_mode) || has_file_below(path)))
+            return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 std::int64_t bytes_of(const std::vector<OutFile>& files) {
@@ -213,6 +224,8 @@ std::optional<OutFolder> OutFolder::open(const fs::path& path, bool alone) {
 fs::path OutFolder::path_of(const std::string& name) const { return path() / kData / name; }
 
 bool OutFolder::has(const std::string& name) const { return is_folder(path_of(name)); }
+
+bool OutFolder::has_files(const std::string& name) const { return has_file_below(path_of(name)); }
 
 std::vector<OutFile> OutFolder::walk(const std::string& name) const {
     const UniqueFd top(::open(path_of(name).c_str(), kOpenFolder));
@@ -324,20 +337,15 @@ LeftOut look_at_left(const fs::path& path) {
 std::vector<std::string> jobs_not_copied(const fs::path& scratch) {
     std::vector<std::string> jobs;
     std::error_code error;
-    for (const auto& job : fs::directory_iterator(out_root(scratch), error)) {
-        const UniqueFd lock = lock_folder(job.path(), LOCK_EX);
+    for (const fs::path& job : list_folder(out_root(scratch), error)) {
+        const UniqueFd lock = lock_folder(job, LOCK_EX);
         if (!lock)
             continue;
-        std::error_code unreadable;
-        std::ifstream text(job.path() / kEnd);
+        std::ifstream text(job / kEnd);
         std::string end;
         std::getline(text, end);
-        bool has_file = false;
-        for (fs::recursive_directory_iterator at(job.path() / kData, unreadable), none;
-             !unreadable && at != none && !has_file; at.increment(unreadable))
-            has_file = !at->is_directory(unreadable);
-        if (has_file && end != name_of(OutEnd::requeued))
-            jobs.push_back(job.path().filename().string());
+        if (end != name_of(OutEnd::requeued) && has_file_below(job / kData))
+            jobs.push_back(job.filename().string());
     }
     return jobs;
 }

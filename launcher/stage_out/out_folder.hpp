@@ -48,6 +48,8 @@ public:
     /// Where ranks write.
     std::filesystem::path path_of(const std::string& name) const;
     bool has(const std::string& name) const;
+    /// Anything but folders. Looks no further than the first.
+    bool has_files(const std::string& name) const;
     /// All that is there. Links are not followed.
     std::vector<OutFile> walk(const std::string& name) const;
     /// For reading; empty where it cannot be opened, errno says why.

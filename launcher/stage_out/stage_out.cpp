@@ -157,8 +157,8 @@ void StageOut::limit(std::chrono::milliseconds within) {
 }
 
 void StageOut::run_out_of_time() {
-    give_up_rest("the job's time was over before all of it was copied",
-                 "autolaunch stage-out on that node goes on with it", exit_code::kUnavailable);
+    give_up_rest("the job's time was over before all of it was copied", {},
+                 exit_code::kUnavailable);
 }
 
 void StageOut::copier_is_lost(const std::string& why) {
@@ -170,12 +170,15 @@ void StageOut::copier_is_lost(const std::string& why) {
 // Each entry that is not done stays, and is named.
 void StageOut::give_up_rest(const std::string& why, const std::string& hint, int exit_code) {
     OutWord word;
-    for (const auto& [name, progress] : std::exchange(wanted_, {}))
+    for (const auto& [name, progress] : std::exchange(wanted_, {})) {
+        if (folder_ && !folder_->has_files(name))
+            continue;
         word.done.push_back({.name = name,
                              .left_bytes = std::max<std::int64_t>(progress.of - progress.bytes, 0),
                              .exit_code = exit_code,
                              .what = why,
                              .hint = hint});
+    }
     if (!word.done.empty())
         tell(std::move(word));
     settle();
@@ -196,8 +199,7 @@ void StageOut::hear_copier(const std::string& line) {
         if (!is_over)
             return;
         if (!wanted_.empty())  // it gave up
-            return give_up_rest("it was not copied", "autolaunch stage-out on that node copies it",
-                                exit_code::kUnavailable);
+            return give_up_rest("it was not copied", {}, exit_code::kUnavailable);
         settle();
     } catch (const Error& error) {
         give_up_rest(error.what(), error.hint(), exit_code_of(error));
