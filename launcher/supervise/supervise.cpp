@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,13 @@ void hear_no_more_signals() {
     ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);
 }
 
+// A node that comes later is not in its own roster yet.
+std::string own_name(const PreparedJob& job) {
+    const auto& nodes = job.joined.roster.nodes;
+    const auto self = static_cast<std::size_t>(job.joined.roster.self);
+    return self < nodes.size() ? nodes[self].name : job.plan.hostname;
+}
+
 // What the head has not asked this node for: it was drained, or has lost the head. An agent that
 // nobody waits for any more is about to be killed.
 int finish_stage_out(StageOut& stage_out, const PreparedJob& job, int exit_code) {
@@ -64,9 +72,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
     JobSecrets secrets(io, job.plan, *job.joined.member, job.coordinator.socket_directory(),
                        inherited.environment);
     StageIn stage_in(io, job.plan, *job.joined.member, job.joined.summary.local_address);
-    StageOut stage_out(
-        io, job.plan, *job.joined.member,
-        job.joined.roster.nodes.at(static_cast<std::size_t>(job.joined.roster.self)).name);
+    StageOut stage_out(io, job.plan, *job.joined.member, own_name(job));
     const bool writes_out = !job.plan.staging.out.empty();
     const bool keeps_warm = job.plan.spec.restart.warm_processes && may_start_anew(job.plan.spec);
     JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});

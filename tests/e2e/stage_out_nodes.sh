@@ -55,13 +55,16 @@ expect "nodes whose file stayed" 2 $stays
 expect "all three of them" "0 1 2" "$(cat results/log results/*/log | sort | xargs)"
 
 # A node is lost: it is said by name, what the others have comes, and its own is finished there.
+kill_agents_on() {
+    local pid
+    for pid in $(pgrep -x autolaunch); do
+        [ "$(readlink "/proc/$pid/ns/uts")" = "$(readlink "/proc/${holder_of[$1]}/ns/uts")" ] && kill -9 "$pid"
+    done
+}
 lose_two() {
     eventually "ranks of two" test -e began.2
     eventually "ranks of three" test -e began.4
-    local pid
-    for pid in $(pgrep -x autolaunch); do
-        [ "$(readlink "/proc/$pid/ns/uts")" = "$(readlink "/proc/${holder_of[two]}/ns/uts")" ] && kill -9 "$pid"
-    done
+    kill_agents_on two
 }
 MEANWHILE=lose_two job lost 'echo $RANK >$AUTOLAUNCH_OUT_RES/kept$RANK; touch began.$RANK; exec sleep 60'
 expect "the code of the head" 68 "${codes[0]}"
@@ -72,3 +75,27 @@ folder=$(left_on two)
 (on two "$AUTOLAUNCH" stage-out --scratch /tmp/scratch) >finish.log 2>&1 || fail "finishing on two: $(cat finish.log)"
 expect "all of it" "0 1 2 3 4 5" "$(cat results/kept* | xargs)"
 for node in "${nodes[@]}"; do expect "what stays on $node" "" "$(left_on "$node")"; done
+
+# The head is lost, and the job goes on: the next one asks those that are left, and names what is not.
+agents=()
+for node in "${nodes[@]}"; do
+    on "$node" env "AUTOLAUNCH_JOB_KEY=a key for this test" "$AUTOLAUNCH" run --nnodes 1:3 --rdzv-backend c10d --rdzv-endpoint one:23456 \
+        --rdzv-id out-head -n 2 --log-dir head -c train.yaml -- /bin/sh -c 'echo $(hostname) >>$AUTOLAUNCH_OUT_RES/h.$(hostname).$LOCAL_RANK
+        touch head.$AUTOLAUNCH_GENERATION.$RANK; until [ -e over ]; do sleep 0.05; done' >"head.$node.log" 2>&1 </dev/null &
+    agents+=($!)
+done
+for rank in 0 2 4; do eventually "rank $rank" test -e head.0.$rank; done
+kill_agents_on one
+for rank in 0 2; do eventually "rank $rank of the next generation" test -e head.1.$rank; done
+touch over
+codes=()
+for agent in "${agents[@]}"; do
+    code=0
+    wait "$agent" || code=$?
+    codes+=($code)
+done
+expect "codes of a job that lost its head" "68 68 68" "${codes[*]}"
+expect "what came" "three three three three two two two two" "$(cat results/h.* | sort | xargs)"
+grep -hq "left      on one: what its ranks have written stays in" head.two.log head.three.log || fail "the lost head's part is not named: $(cat head.*.log)"
+(on one "$AUTOLAUNCH" stage-out --scratch /tmp/scratch) >finish.log 2>&1 || fail "finishing on one: $(cat finish.log)"
+expect "what came then" "one one three three three three two two two two" "$(cat results/h.* | sort | xargs)"
