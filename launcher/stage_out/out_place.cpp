@@ -46,6 +46,18 @@ std::string look_at_bucket(const std::string& to) {
     return "the bucket answers";
 }
 
+/// What makes no sense is known before the ranks have worked for it.
+void require_bucket(const std::string& to) {
+    if (!is_url(to))
+        return;
+    try {
+        s3::locate(to, environment_of_process());
+    } catch (const Error& error) {
+        throw ExitError(exit_code::kBadSpec, error.code(),
+                        "storage.stage_out: " + to + ": " + error.what(), error.hint());
+    }
+}
+
 std::string look_at_target(const std::string& to) {
     try {
         return is_url(to) ? look_at_bucket(to) : look_at_folder(to);
@@ -66,6 +78,7 @@ void plan_stage_out(LaunchPlan& plan) {
         if (const std::string why = why_no_target(to, staging.scratch); !why.empty())
             throw ExitError(exit_code::kBadSpec, ErrorCode::invalid_argument,
                             "storage.stage_out: " + why);
+        require_bucket(to);
         staging.out.push_back({.name = item.name,
                                .variable = out_variable(item.name),
                                .to = to,

@@ -9,7 +9,7 @@
 namespace autolaunch::launcher {
 
 /// Decides where ranks' results are kept and go: plan.staging.out, behind plan_staging(). Throws
-/// ExitError 65 where a target is in the scratch folder itself. Looks at nothing.
+/// ExitError 65 where a target is in the scratch folder itself, or no bucket. Looks at nothing.
 void plan_stage_out(LaunchPlan& plan);
 
 /// For `plan`: whether files could go to each target. What cannot be seen in that time is said.

@@ -139,5 +139,6 @@ wrong 's|to: results|to: "https://example.org/a?sig=canary"|' 'storage.stage_out
 wrong 's|to: results|to: "s3:///a"|' 'storage.stage_out[0].to: s3:///a names no bucket'
 wrong 's|to: results|to: "s3://b/../c"|' 'storage.stage_out[0].to: s3://b/../c has an empty name, . or ..'
 wrong "s|to: results|to: $scratch/x|" "storage.stage_out[0].to: $scratch/x is in storage.scratch"
+says 65 "storage.stage_out: s3://B/: not a bucket's name: B" "$AUTOLAUNCH" run -c train.yaml 'storage.stage_out=[{from: res, to: "s3://B/"}]' -- true
 nothing_left
 count_failures
