@@ -43,8 +43,9 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch "
-    "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|gc|drain|attach|top|"
-    "policy|render|audit|login} --help";
+    "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|gc|stage-out|drain|"
+    "attach|"
+    "top|policy|render|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -292,6 +293,19 @@ Words words_of(Command command) {
                 "Examples:\n  autolaunch gc\n  autolaunch gc runs --older-than 30d --state "
                 "succeeded\n  autolaunch gc -c train.yaml --apply\n  srun --ntasks-per-node=1 "
                 "autolaunch gc --apply --older-than 14d"};
+        case Command::stage_out:
+            return {
+                "Copies what jobs of yours have written on this node (storage.stage_out) and that "
+                "did not come to where it\nis to be: their agent was killed, the target was full. "
+                "Nothing is written twice, and nothing goes here before\nit is there. "
+                "docs/guides/data.md.",
+                "autolaunch stage-out [JOBS...] [--list] [--even-failed] [--overwrite] [--layout "
+                "LAYOUT]\n                            [--discard] [--scratch FOLDER] [-c SPEC] "
+                "[--json]",
+                "Exits with 0 when nothing is left that was asked for; else as a job does that "
+                "cannot copy\n(docs/exit-codes.md): 73, 77 or 69.\n\n"
+                "Examples:\n  autolaunch stage-out --list\n  autolaunch stage-out 4711\n  srun -w "
+                "node7 autolaunch stage-out 4711@node7 --overwrite"};
         default:
             return {"Starts the ranks of a distributed training job, places and watches them.",
                     kRunUsage, kRunExamples};
@@ -377,6 +391,8 @@ void OptionParser::declare_all() {
         add_clean_options();
     if (command_ == Command::gc)
         add_gc_options();
+    if (command_ == Command::stage_out)
+        add_stage_out_options();
     if (command_ == Command::drain || command_ == Command::attach || command_ == Command::top)
         add_call_options();
     if (command_ == Command::policy)
@@ -862,6 +878,29 @@ void OptionParser::add_gc_options() {
         .group("General");
 }
 
+void OptionParser::add_stage_out_options() {
+    flag("--json", json_, "As JSON (docs/json-output.md)").group("General");
+    flag("--list", stage_out_.list, "Only say what there is").group("General");
+    flag("--even-failed", stage_out_.even_failed,
+         "Also what is to be copied on success alone (when: success) of jobs that did not succeed")
+        .group("General");
+    flag("--overwrite", stage_out_.overwrite,
+         "Replace files that are at the target with another content")
+        .group("General");
+    option("--layout", stage_out_.layout,
+           "As the spec's, or node: in a folder of the node's name (flat)")
+        .type_name("LAYOUT")
+        .rule([](CLI::Option& given) {
+            given.check(CLI::IsMember({"flat", "node"}));
+        })
+        .group("General");
+    flag("--discard", stage_out_.discard, "Remove it, without copying; the job has to be named")
+        .group("General");
+    option("--scratch", gc_.scratch, "As storage.scratch: the node's folder")
+        .type_name("FOLDER")
+        .group("General");
+}
+
 void OptionParser::add_key_options() {
     const char* group = "Keys (docs/encryption.md)";
     CheckpointKeys& keys = checkpoints_.keys;
@@ -957,6 +996,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.secret_file = secret_file_;
     into.dry_run = dry_run_;
     into.gc = gc_;
+    into.stage_out = stage_out_;
     into.drain = drain_;
     into.take_back = take_back_;
     into.once = once_;

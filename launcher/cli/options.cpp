@@ -378,7 +378,17 @@ void check_gc(CommandLine& line, const std::vector<std::string>& words) {
                          "autolaunch gc --epilog --apply");
 }
 
-/// `report RUN_DIR...`, `clean`, `gc`, `drain NODE`, `attach JOB`, `top JOB` and `login FILE`.
+/// `stage-out JOBS...`
+void check_stage_out(CommandLine& line, const std::vector<std::string>& words) {
+    StageOutOptions& options = line.stage_out;
+    options.jobs = words;
+    if (options.discard && (options.list || words.empty()))
+        throw UsageError("--discard removes what was not copied: it wants the job's name",
+                         "autolaunch stage-out --list says the names");
+}
+
+/// `report RUN_DIR...`, `clean`, `gc`, `stage-out`, `drain NODE`, `attach JOB`, `top JOB` and
+/// `login FILE`.
 CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
     CommandLine line;
     line.command = command;
@@ -394,6 +404,8 @@ CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
                          "autolaunch clean --job 4711");
     if (command == Command::gc)
         check_gc(line, taken.words);
+    if (command == Command::stage_out)
+        check_stage_out(line, taken.words);
     if (command == Command::drain && taken.words.size() != 1)
         throw UsageError(taken.words.empty() ? "drain needs a node" : "drain takes one node",
                          "autolaunch drain node7 --job runs/4711");
@@ -594,7 +606,7 @@ const std::map<std::string, Command>& subcommands() {
         {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
         {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
         {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top},
-        {"render", Command::render}, {"gc", Command::gc}};
+        {"render", Command::render}, {"gc", Command::gc},       {"stage-out", Command::stage_out}};
     return kCommands;
 }
 
@@ -619,7 +631,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     if (line.command == Command::report || line.command == Command::clean ||
         line.command == Command::drain || line.command == Command::attach ||
         line.command == Command::top || line.command == Command::login ||
-        line.command == Command::gc)
+        line.command == Command::gc || line.command == Command::stage_out)
         return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
     const bool of_a_job = line.command == Command::run || line.command == Command::plan ||

@@ -66,6 +66,7 @@ enum class Command {
     audit,
     login,
     gc,
+    stage_out,
     completion,
     help,
     version
@@ -76,6 +77,13 @@ struct GcOptions {
     bool apply = false, epilog = false;
     std::string scratch, older_than, state = "any";
     std::vector<std::string> folders = {};  ///< run directories, or folders that have such
+};
+
+/// What was typed behind `autolaunch stage-out`.
+struct StageOutOptions {
+    bool list = false, discard = false, even_failed = false, overwrite = false;
+    std::string layout = "flat";
+    std::vector<std::string> jobs = {};
 };
 
 /// What the user typed, taken apart but not yet judged.
@@ -103,21 +111,22 @@ struct CommandLine {
     SubmitOptions submit;
     SweepRequest sweep;
     GcOptions gc;
-    bool svg = false;         ///< topo --svg
-    bool markdown = false;    ///< schema --markdown, lint --rules --markdown
-    bool rules = false;       ///< lint --rules
-    std::string lint_kind;    ///< lint --kind
-    std::string slurm_conf;   ///< lint --slurm-conf
-    std::string help;         ///< for Command::help
-    std::string shell;        ///< for Command::completion
-    std::string html_file;    ///< report --html
-    std::string job;          ///< clean --job, drain --job
-    std::string secret_file;  ///< drain, attach, top --secret-file
-    bool dry_run = false;     ///< clean, submit, sweep --dry-run
-    bool drain = false;       ///< run --drain, clean --drain
-    bool take_back = false;   ///< drain --take-back
-    bool once = false;        ///< top --once
-    bool replay = false;      ///< top --replay
+    StageOutOptions stage_out;  ///< its --scratch is gc.scratch
+    bool svg = false;           ///< topo --svg
+    bool markdown = false;      ///< schema --markdown, lint --rules --markdown
+    bool rules = false;         ///< lint --rules
+    std::string lint_kind;      ///< lint --kind
+    std::string slurm_conf;     ///< lint --slurm-conf
+    std::string help;           ///< for Command::help
+    std::string shell;          ///< for Command::completion
+    std::string html_file;      ///< report --html
+    std::string job;            ///< clean --job, drain --job
+    std::string secret_file;    ///< drain, attach, top --secret-file
+    bool dry_run = false;       ///< clean, submit, sweep --dry-run
+    bool drain = false;         ///< run --drain, clean --drain
+    bool take_back = false;     ///< drain --take-back
+    bool once = false;          ///< top --once
+    bool replay = false;        ///< top --replay
 };
 
 /// By their words, `run` among them.

@@ -20,6 +20,7 @@
 #include "cli/options.hpp"
 #include "cli/site_gate.hpp"
 #include "cli/spec_errors.hpp"
+#include "cli/stage_out.hpp"
 #include "cli/submit.hpp"
 #include "cli/top.hpp"
 #include "cli/version_text.hpp"
@@ -470,6 +471,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return log_in(line, screen);
         case Command::gc:
             return collect_left(line, environment, screen);
+        case Command::stage_out:
+            return finish_stage_out(line, environment, screen);
         case Command::clean:
             return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::drain:

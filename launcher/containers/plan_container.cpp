@@ -65,6 +65,8 @@ ContainerNeeds needs_of(const LaunchPlan& plan) {
     }
     for (const StagedItem& item : plan.staging.items)
         needs.variables.push_back(item.variable);
+    for (const OutItem& item : plan.staging.out)
+        needs.variables.push_back(item.variable);
     needs.variables.emplace_back(kPythonPath);
     return needs;
 }

@@ -370,7 +370,8 @@ enum class RelayChannel : std::uint8_t {
     hand_over,
     secret_question,
     secret_answer,
-    staging
+    staging,
+    stage_out
 };
 /// I live. Sent by both ends when they have said nothing else for a while.
 struct Heartbeat {

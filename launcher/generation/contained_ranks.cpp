@@ -47,6 +47,9 @@ std::vector<ContainerBind> binds_of_start(const LaunchPlan& plan, const RankPlac
     for (const StagedItem& item : plan.staging.items)
         if (const std::string data = variable_in(environment, item.variable); !data.empty())
             binds.push_back({data, data, false, "storage.stage_in: " + item.name});
+    for (const OutItem& item : plan.staging.out)
+        if (const std::string out = variable_in(environment, item.variable); !out.empty())
+            binds.push_back({out, out, true, "storage.stage_out: " + item.name});
     return binds;
 }
 

@@ -190,6 +190,8 @@ std::vector<pid_t> Generation::own_processes() const {
     if (node_.stage_in != nullptr)
         for (const pid_t pid : node_.stage_in->pids())
             pids.push_back(pid);
+    if (node_.stage_out != nullptr && node_.stage_out->pid() > 0)
+        pids.push_back(node_.stage_out->pid());
     if (node_.warm != nullptr)
         for (const pid_t spare : node_.warm->pids())
             pids.push_back(spare);

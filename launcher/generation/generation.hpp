@@ -28,6 +28,7 @@
 #include "report/event.hpp"
 #include "sampler/node_sampler.hpp"
 #include "spawn/agent_pulse.hpp"
+#include "stage_out/stage_out.hpp"
 #include "staging/stage_in.hpp"
 #include "stopping/stop_facts.hpp"
 #include "tasks/stand_ins.hpp"
@@ -76,6 +77,7 @@ struct NodeContext {
     HandOver* packages = nullptr;     ///< what that one imports; null: it is read where it is
     JobSecrets* secrets = nullptr;    ///< of the ranks; null: there are none
     StageIn* stage_in = nullptr;      ///< the ranks' data; null: there is none
+    StageOut* stage_out = nullptr;    ///< what they write on this disk; null: nothing that goes on
     NodeSampler* sampler = nullptr;   ///< measures this node; null: nobody does
     /// Makes `plan` and `roster` anew, for so many ranks by node rank, and nodes in that order of
     /// ranks; between generations. Throws Error.

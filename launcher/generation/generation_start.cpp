@@ -66,6 +66,8 @@ bool Generation::can_start(const Inheritance& inherited, std::function<void()> t
         return false;
     if (node_.stage_in != nullptr && !node_.stage_in->is_settled(number_, then))
         return false;
+    if (node_.stage_out != nullptr)
+        node_.stage_out->make_folders();
     if (node_.packages != nullptr && !have_packages(then))
         return false;
     if (node_.python == nullptr)
@@ -197,6 +199,8 @@ ChildSpec Generation::child_of(const RankProcess& rank, const RankFiles& files,
     spec.ignores_hangup = inherited.ignores_hangup;
     if (node_.stage_in != nullptr)
         node_.stage_in->give(spec.environment);
+    if (node_.stage_out != nullptr)
+        node_.stage_out->give(spec.environment);
     if (node_.input == nullptr)
         return spec;
     if (const int input = node_.input->descriptor_for(planned.rank); input >= 0)

@@ -34,7 +34,8 @@ fs::path find_program(const std::string& name) {
     std::error_code error;
     const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
     if (!error)
-        for (const char* place : {"../libexec/autolaunch", "hand_over", "staging", "."})
+        for (const char* place :
+             {"../libexec/autolaunch", "hand_over", "staging", "stage_out", "."})
             if (const fs::path path = folder / place / name; ::access(path.c_str(), X_OK) == 0)
                 return path;
     throw Error(ErrorCode::unsupported, name + " is not beside autolaunch");

@@ -109,6 +109,19 @@ void put_staging(JsonText& json, const StagingChoice& staging) {
                 });
             });
         });
+        json.member("out", [&] {
+            json.array(staging.out, [&](const OutItem& item) {
+                json.object([&] {
+                    json.member("name", item.name);
+                    json.member("variable", item.variable);
+                    json.member("to", item.to);
+                    json.member("when", item.on_success ? "success" : "always");
+                    json.member("layout", item.by_node ? "node" : "flat");
+                    json.member("overwrite", item.may_overwrite);
+                    json.member("found", item.found);
+                });
+            });
+        });
     });
 }
 
@@ -231,7 +244,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
             json.array(plan.ranks, [&](const RankPlan& rank) { put_rank(json, rank); });
         });
         json.member("secrets", [&] { put_given_secrets(json, plan.spec.given_secrets); });
-        if (!plan.staging.items.empty())
+        if (!plan.staging.scratch.empty())
             json.member("staging", [&] { put_staging(json, plan.staging); });
         json.object("store", [&] {
             json.member("listens", store.listens);

@@ -139,6 +139,19 @@ std::string staging_section(const StagingChoice& staging) {
     return format_rows(rows, "  ");
 }
 
+std::string out_section(const StagingChoice& staging) {
+    std::vector<Row> rows;
+    if (staging.items.empty())
+        rows.push_back({"scratch", staging.scratch, staging.reason});
+    for (const OutItem& item : staging.out)
+        rows.push_back({item.variable, "to " + item.to,
+                        std::string(item.on_success ? "if all ranks succeed" : "at every end") +
+                            (item.by_node ? " · a folder a node" : "") +
+                            (item.may_overwrite ? " · what is there is replaced" : "") +
+                            (item.found.empty() ? "" : " · " + item.found)});
+    return format_rows(rows, "  ");
+}
+
 std::string store_section(const LaunchPlan& plan) {
     const StoreExposure store = store_exposure(plan);
     return format_rows(
@@ -309,6 +322,10 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     if (!plan.staging.items.empty())
         text +=
             "\ndata on this node's own disk, before ranks start\n" + staging_section(plan.staging);
+    if (!plan.staging.out.empty())
+        text +=
+            "\nwhat ranks write on this node's own disk, and where it goes when the job ends\n" +
+            out_section(plan.staging);
     text += "\nstore of the ranks\n" + store_section(plan);
     if (plan.node_count > 1)
         text += "\nbetween the nodes\n" + way_section(plan);

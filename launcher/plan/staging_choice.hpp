@@ -14,10 +14,19 @@ struct StagedItem {
     std::string found = {};   ///< what `plan` saw of it, in words; empty: nobody has looked
 };
 
+/// A folder that ranks write to there, and where it goes.
+struct OutItem {
+    std::string name, variable;
+    std::string to;  ///< absolute, or "s3://bucket/prefix/"
+    bool on_success = false, by_node = false, may_overwrite = false;
+    std::string found = {};  ///< what `plan` saw of the target, in words; empty: nobody has looked
+};
+
 struct StagingChoice {
     std::string scratch;  ///< absolute
     std::string reason;   ///< for that one
     std::vector<StagedItem> items;
+    std::vector<OutItem> out = {};
 };
 
 }  // namespace autolaunch::launcher

@@ -55,6 +55,9 @@ std::string shown_source(const std::string& from);
 /// What tells one source from another, without what signs it. Pure.
 std::string source_words(const std::string& from);
 
+/// Which variables or file the credentials of a bucket are from: for who has to renew them. Pure.
+std::string origin_of_credentials(const Environment& environment);
+
 /// `verify` as in the spec. Credentials are those of the environment (docs/s3.md). Throws
 /// ExitError: 65 for an address that makes no sense, 77 where there are no credentials, 69 where
 /// libcurl is missing.

@@ -14,18 +14,6 @@ namespace {
 
 constexpr auto kLongest = std::chrono::hours(24);  // all of a listing; patience ends it before
 
-/// Which variables or file the credentials are from: for who has to renew them.
-std::string origin_of_credentials(const Environment& environment) {
-    if (!value_of(environment, "AWS_ACCESS_KEY_ID").empty())
-        return value_of(environment, "AWS_SESSION_TOKEN").empty()
-                   ? "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-                   : "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN";
-    const std::string file = value_of(environment, "AWS_SHARED_CREDENTIALS_FILE");
-    const std::string profile = value_of(environment, "AWS_PROFILE");
-    return "profile [" + (profile.empty() ? "default" : profile) + "] of " +
-           (file.empty() ? "~/.aws/credentials" : file);
-}
-
 struct S3Place {
     s3::Location location;
     s3::Credentials credentials;
@@ -118,6 +106,17 @@ private:
 };
 
 }  // namespace
+
+std::string origin_of_credentials(const Environment& environment) {
+    if (!value_of(environment, "AWS_ACCESS_KEY_ID").empty())
+        return value_of(environment, "AWS_SESSION_TOKEN").empty()
+                   ? "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                   : "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN";
+    const std::string file = value_of(environment, "AWS_SHARED_CREDENTIALS_FILE");
+    const std::string profile = value_of(environment, "AWS_PROFILE");
+    return "profile [" + (profile.empty() ? "default" : profile) + "] of " +
+           (file.empty() ? "~/.aws/credentials" : file);
+}
 
 std::unique_ptr<RemoteSource> make_s3_source(const std::string& from,
                                              const Environment& environment,

@@ -79,6 +79,33 @@ std::string staged_line(const DataStaged& staged) {
     return what + " in " + format_duration(staged.took);
 }
 
+std::string staging_out_line(const DataStagingOut& staging) {
+    return fmt::format("  copying   {} of {}: {} of {}", staging.name, staging.node,
+                       format_bytes(static_cast<std::uint64_t>(staging.bytes)),
+                       format_bytes(static_cast<std::uint64_t>(staging.of)));
+}
+
+std::string staged_out_line(const DataStagedOut& staged) {
+    return fmt::format(
+        "  copied    {} of {}: {} in {} to {} in {}{}", staged.name, staged.node,
+        format_bytes(static_cast<std::uint64_t>(staged.bytes)),
+        plural(static_cast<int>(staged.files), "file"), staged.to, format_duration(staged.took),
+        staged.found_files == 0 ? ""
+                                : fmt::format(" · {} of them there already", staged.found_files));
+}
+
+std::string left_line(const DataLeft& left) {
+    std::string what = left.name.empty() ? "what its ranks have written" : left.name;
+    if (left.files > 0)
+        what += fmt::format(" ({} in {})", format_bytes(static_cast<std::uint64_t>(left.bytes)),
+                            plural(static_cast<int>(left.files), "file"));
+    else if (left.bytes > 0)
+        what += " (" + format_bytes(static_cast<std::uint64_t>(left.bytes)) + " or more)";
+    return fmt::format("  left      on {}: {} stays in {}: {}{}\n            there, `{}` copies it",
+                       left.node, what, left.folder, left.why,
+                       left.hint.empty() ? "" : "; " + left.hint, left.command);
+}
+
 std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style) {
     const std::string ran = format_duration(job.ran);
     const bool is_early = job.exit_code == exit_code::kSuccess && job.outcome == "stopped early";

@@ -14,6 +14,10 @@ std::string banner(const JobStarted& job, std::string_view version, const TextSt
 std::string preload_line(const PythonPreloaded& imports);
 std::string staging_line(const DataStaging& staging);
 std::string staged_line(const DataStaged& staged);
+std::string staging_out_line(const DataStagingOut& staging);
+std::string staged_out_line(const DataStagedOut& staged);
+/// Two lines: what stays where and why, and what finishes it.
+std::string left_line(const DataLeft& left);
 std::string placement_line(const JobStarted& job, const GenerationStarted& started,
                            bool is_restart);
 /// The line at its end: "done in 63 s · 1 restart · runs/4711". Pure.

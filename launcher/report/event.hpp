@@ -294,6 +294,27 @@ struct DataStaged {
     bool was_here = false;        ///< since an earlier job
     std::chrono::milliseconds took{0};
 };
+/// What ranks have written is being copied out of a node's own disk.
+struct DataStagingOut {
+    std::string node, name;
+    std::int64_t bytes = 0, of = 0;
+};
+/// It is where it is to be, and durable.
+struct DataStagedOut {
+    std::string node, name, to;
+    std::int64_t bytes = 0, files = 0;
+    std::int64_t found_files = 0;  ///< of them: there before, with that content
+    std::chrono::milliseconds took{0};
+};
+/// It is not, and stays on that node.
+struct DataLeft {
+    std::string node = {}, name = {}, to = {};  ///< name: empty where all of the node's is meant
+    std::string folder = {};                    ///< there
+    std::int64_t bytes = 0, files = 0;
+    std::string why = {}, hint = {};
+    std::string command = {};  ///< that finishes it, on that node
+    int exit_code = 0;         ///< of a job that would have succeeded
+};
 struct WarningRaised {
     std::string text;
 };
@@ -313,8 +334,9 @@ struct Event {
                  StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
                  WorldChanged, NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged,
                  SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady,
-                 DataStaging, DataStaged, WarningRaised, FlightShown, StandstillNoticed,
-                 StandstillOver, StacksShown, JobHung, StragglersSeen, WaitsMeasured, JobEnded>
+                 DataStaging, DataStaged, DataStagingOut, DataStagedOut, DataLeft, WarningRaised,
+                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobHung,
+                 StragglersSeen, WaitsMeasured, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

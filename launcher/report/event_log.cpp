@@ -326,6 +326,33 @@ std::pair<const char*, Json> describe(const DataStaged& e) {
              {"was_here", e.was_here},
              {"seconds", seconds(e.took)}}};
 }
+std::pair<const char*, Json> describe(const DataStagingOut& e) {
+    return {"data_staging_out",
+            {{"node", e.node}, {"name", e.name}, {"bytes", e.bytes}, {"of", e.of}}};
+}
+std::pair<const char*, Json> describe(const DataStagedOut& e) {
+    return {"data_staged_out",
+            {{"node", e.node},
+             {"name", e.name},
+             {"to", e.to},
+             {"bytes", e.bytes},
+             {"files", e.files},
+             {"found_files", e.found_files},
+             {"seconds", seconds(e.took)}}};
+}
+std::pair<const char*, Json> describe(const DataLeft& e) {
+    return {"data_left",
+            {{"node", e.node},
+             {"name", e.name},
+             {"to", e.to},
+             {"folder", e.folder},
+             {"bytes", e.bytes},
+             {"files", e.files},
+             {"why", e.why},
+             {"hint", e.hint},
+             {"command", e.command},
+             {"exit_code", e.exit_code}}};
+}
 std::pair<const char*, Json> describe(const SpareReady& e) {
     return {"spare_ready",
             {{"local_rank", e.local_rank}, {"pid", e.pid}, {"seconds", seconds(e.took)}}};

@@ -199,6 +199,18 @@ void Reporter::show(const Event&, const DataStaged& staged) {
         console_.write_message(staged_line(staged));
 }
 
+void Reporter::show(const Event&, const DataStagingOut& staging) {
+    if (!options_.quiet)
+        console_.write_message(staging_out_line(staging));
+}
+
+void Reporter::show(const Event&, const DataStagedOut& staged) {
+    if (!options_.quiet)
+        console_.write_message(staged_out_line(staged));
+}
+
+void Reporter::show(const Event&, const DataLeft& left) { console_.write_message(left_line(left)); }
+
 void Reporter::show_countdown(Clock::time_point now) {
     const auto left = std::chrono::ceil<std::chrono::seconds>(countdown_->kill_at - now);
     console_.set_status(left.count() <= 0

@@ -112,6 +112,9 @@ private:
     void show(const Event& event, const PythonPreloaded& imports);
     void show(const Event& event, const DataStaging& staging);
     void show(const Event& event, const DataStaged& staged);
+    void show(const Event& event, const DataStagingOut& staging);
+    void show(const Event& event, const DataStagedOut& staged);
+    void show(const Event& event, const DataLeft& left);
     void show(const Event& event, const FlightShown& flight);
     void show(const Event& event, const StandstillNoticed& stands);
     void show(const Event& event, const StacksShown& stacks);

@@ -4,6 +4,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "report/units.hpp"
 #include "retention/staged_data.hpp"
+#include "stage_out/finish_left.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -66,6 +67,7 @@ private:
     std::uint64_t bytes_ = 0;
     std::string text_;
     std::map<std::string, OrderedJson> lists_ = {{"checkpoints", OrderedJson::array()},
+                                                 {"results", OrderedJson::array()},
                                                  {"runs", OrderedJson::array()},
                                                  {"trees", OrderedJson::array()}};
 };
@@ -86,6 +88,22 @@ void add_staged(Account& account, const CollectRequest& request, std::int64_t no
                      {"unfinished", found.is_part},
                      {"files", found.files},
                      {"used", found.used_s}});
+    }
+}
+
+/// What ranks have written, and was not copied out, stays: whatever its age.
+void add_results(Account& account, const CollectRequest& request, std::int64_t now) {
+    for (const LeftOut& left : list_left_out(request.scratch)) {
+        const OutVerdict judged = judge_left_out(left, now, request.older_than.count());
+        RetentionVerdict verdict{judged.goes, judged.why};
+        if (verdict.goes && request.apply && !remove_all_of(left.path))
+            verdict = {false, "a job uses it"};
+        const auto bytes = static_cast<std::uint64_t>(left.bytes());
+        account.add("results",
+                    fmt::format("{}: {}", left.path.string(),
+                                amount(bytes, static_cast<std::uint64_t>(left.files()))),
+                    bytes, verdict,
+                    {{"job", left.job()}, {"files", left.files()}, {"end", name_of(left.end)}});
     }
 }
 
@@ -124,6 +142,7 @@ std::string collect(const CollectRequest& request, const AskSlurm& ask) {
     const std::int64_t now = std::time(nullptr);
     Account account(request.apply);
     add_staged(account, request, now);
+    add_results(account, request, now);
     std::vector<LeftRun> runs = find_runs(request.runs, ask);
     add_runs(account, request, now, runs);
     add_checkpoints(account, request,

@@ -265,8 +265,8 @@ bool is_name_of_run(std::string_view name) {
         "alerts.",   "audit.",      "events.",         "exit.",   "generation-",
         "gpu-time.", "head.",       "ledger.",         "plan.",   "preload.",
         "restarts.", "save-times.", "trainer_config.", ".voter-", ".witness-"};
-    static const std::set<std::string_view> kNames = {"samples", ".key",      "spec.yaml",
-                                                      "job.sh",  "code.diff", "submission.json"};
+    static const std::set<std::string_view> kNames = {
+        "samples", ".key", "spec.yaml", "stage-out", "job.sh", "code.diff", "submission.json"};
     return kNames.contains(name) ||
            std::any_of(kStarts.begin(), kStarts.end(),
                        [name](std::string_view start) { return name.starts_with(start); });

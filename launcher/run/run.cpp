@@ -46,6 +46,7 @@
 #include "run/time_limit_inquiry.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
+#include "stage_out/out_place.hpp"
 #include "staging/plan_staging.hpp"
 #include "stdio/line_buffering.hpp"
 #include "stopping/stranded.hpp"
@@ -184,6 +185,7 @@ LaunchPlan plan_generation(const JobSpec& spec, const Allocation& allocation,
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
     plan_staging(plan);
+    plan_stage_out(plan);
     plan_container(plan, environment);
     return plan;
 }
@@ -280,7 +282,9 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     plan_python_module(plan, environment);
     plan_preload(plan, environment);
     plan_staging(plan);
+    plan_stage_out(plan);
     look_at_staging(plan, kStagingOfPlan);
+    look_at_targets(plan, kStagingOfPlan);
     plan_container(plan, environment);
     add_gpu_claims(claims, kClaimsOfPlan, plan);
     ticket.add_warning(plan);

@@ -29,9 +29,10 @@ constexpr int kDeepest = 16;
 constexpr int kPlanFormat = 1, kCertificateFormat = 1;
 
 // Events that are known and have no part here.
-const std::set<std::string> kPassedOver = {"message",        "flight",      "placement_drift",
-                                           "gpu_placement",  "head_lost",   "time_limit_known",
-                                           "stop_explained", "stop_budget", "stacks"};
+const std::set<std::string> kPassedOver = {
+    "message",          "flight",           "placement_drift", "gpu_placement", "head_lost",
+    "time_limit_known", "stop_explained",   "stop_budget",     "stacks",        "data_staging",
+    "data_staged",      "data_staging_out", "data_staged_out"};
 
 std::string shortened(std::string text) {
     if (text.size() > kLongestText)
@@ -187,6 +188,12 @@ void RecordBuilder::see(Json json) {
         return take_in(*event);
     if (name == "generation_ended")
         return see_end_record(json);
+    if (name == "data_left")
+        return warn(fmt::format(
+            "{} of {} stays there in {}: {}; `{}` copies it",
+            text_in(json, "name").empty() ? "what its ranks have written" : text_in(json, "name"),
+            text_in(json, "node"), text_in(json, "folder"), text_in(json, "why"),
+            text_in(json, "command")));
     if (kPassedOver.contains(name))
         return;
     const std::string shown = shortened(text_in(json, "event"));  // masked by now

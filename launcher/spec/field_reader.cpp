@@ -7,6 +7,7 @@
 #include "spec/rank_words.hpp"
 #include "spec/restart_rules.hpp"
 #include "spec/scalar.hpp"
+#include "spec/stage_out_words.hpp"
 #include "spec/storage_words.hpp"
 #include "spec/tier_words.hpp"
 #include "spec/units.hpp"
@@ -119,6 +120,7 @@ private:
         return read_by(read_secret_keys, field);
     }
     bool read(std::vector<StageInSpec>& field) { return read_by(read_stage_in, field); }
+    bool read(std::vector<StageOutSpec>& field) { return read_by(read_stage_out, field); }
     bool read(std::vector<TierSpec>& field) { return read_by(read_tiers, field); }
     bool read(StripeSpec& field) { return read_by(read_stripe, field); }
     bool read(ResourceSpec& field) {

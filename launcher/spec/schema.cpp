@@ -607,13 +607,14 @@ Section storage_section() {
           "What may be kept there of all jobs together; what was not used for longest goes first. "
           "Without it: half of its file system."},
          {"throttle", Form::size, FIELD(storage.throttle_bytes), "",
-          "Bytes a second that a node reads from a source at most. Without it: as fast as it "
-          "goes."},
+          "Bytes a second that a node reads from a source, or copies to a target, at most. Without "
+          "it: as fast as it goes."},
          {"timeout",
           Form::duration,
           FIELD(storage.timeout),
           "24h",
-          "How long staging may take; and where nothing comes for a minute, it has failed.",
+          "How long staging may take, before ranks start and again when they have ended; and where "
+          "nothing comes for a minute, it has failed.",
           {},
           1000},
          {"keep", Form::duration, FIELD(storage.keep), "",
@@ -624,7 +625,14 @@ Section storage_section() {
           "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. Or of a server: s3://bucket/key, "
           "s3://bucket/folder/, https://host/file. `verify`: sha256: and 64 digits of a file, or "
           "of a folder the name of a list in it, as sha256sum writes one. `unpack`: true (by its "
-          "name), tar (also with gzip or zstd) or zip: ranks get the folder that it holds."}}};
+          "name), tar (also with gzip or zstd) or zip: ranks get the folder that it holds."},
+         {"stage_out", Form::stage_out, FIELD(storage.stage_out), "",
+          "Folders on each node's own disk that ranks write to, and where their files go when the "
+          "job ends: {from: results, to: /shared/results}, whose folder is in "
+          "AUTOLAUNCH_OUT_RESULTS. `to` is a folder, or s3://bucket/prefix/. `when`: always "
+          "(default), or success of all ranks. `layout`: flat (default), the files of all nodes "
+          "side by side, where two of one name and another content are an error; node, a folder a "
+          "node. `overwrite`: true replaces files that are there with another content."}}};
 }
 
 Section monitoring_section() {
@@ -992,6 +1000,9 @@ std::string expectation(const Key& key) {
             return "a list of {from: /shared/data or s3://bucket/folder/, as: NAME, verify: "
                    "sha256:… "
                    "or SHA256SUMS}";
+        case Form::stage_out:
+            return "a list of {from: NAME, to: /shared/results or s3://bucket/prefix/, when: "
+                   "always or success, layout: flat or node, overwrite}";
         case Form::tiers:
             return "a list of {place: /shared/run7, every: 30m, keep: 3, keep_every, keep_best, "
                    "bandwidth: 500MB}";

@@ -50,6 +50,7 @@ enum class Form {
     secret_key,      ///< SECRET/KEY
     secret_keys,     ///< names to SECRET/KEY
     stage_in,        ///< a list of {from, as, verify}
+    stage_out,       ///< a list of {from, to, when, …}
     tiers,           ///< a list of {place, every, keep, …}
     stripe,          ///< auto, or {count, size}
     of_site,         ///< a mapping that launcher/site reads, as the administrator's file has it
@@ -71,7 +72,8 @@ using Field = std::variant<
     FieldOf<std::vector<KubernetesSpread>>, FieldOf<std::vector<KubernetesVolume>>,
     FieldOf<std::map<std::string, int>>, FieldOf<std::map<std::string, std::int64_t>>,
     FieldOf<KubernetesSecretKey>, FieldOf<std::map<std::string, KubernetesSecretKey>>,
-    FieldOf<std::vector<StageInSpec>>, FieldOf<std::vector<TierSpec>>, FieldOf<StripeSpec>>;
+    FieldOf<std::vector<StageInSpec>>, FieldOf<std::vector<StageOutSpec>>,
+    FieldOf<std::vector<TierSpec>>, FieldOf<StripeSpec>>;
 
 struct Key {
     std::string_view name;

@@ -222,6 +222,18 @@ Json form_schema(const Key& key) {
                 {"unpack", {{"enum", {true, false, "tar", "zip"}}}}};
             return {{"type", "array"}, {"items", item}};
         }
+        case Form::stage_out: {
+            const Json text_value = {{"type", "string"}, {"minLength", 1}};
+            Json item = {{"type", "object"}, {"additionalProperties", false}};
+            item["required"] = {"from", "to"};
+            item["properties"] = {
+                {"from", any_of({{{"type", "string"}, {"pattern", "^[A-Za-z0-9_]{1,64}$"}}})},
+                {"to", text_value},
+                {"when", {{"enum", {"always", "success"}}}},
+                {"layout", {{"enum", {"flat", "node"}}}},
+                {"overwrite", any_of({{{"type", "boolean"}}})}};
+            return {{"type", "array"}, {"items", item}};
+        }
         case Form::tiers: {
             const Json count = {{"type", "integer"}, {"minimum", 1}};
             const Json words = any_of({{{"type", {"string", "integer"}}}});

@@ -8,6 +8,7 @@
 #include "spec/scalar.hpp"
 #include "spec/schema.hpp"
 #include "spec/secret_words.hpp"
+#include "spec/stage_out_words.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -185,6 +186,7 @@ void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& err
     check_model_size(root, spec.model_size, errors);
     check_container(root, spec.container, errors);
     check_checkpoint(root, spec.checkpoint, errors);
+    check_storage(root, spec.storage, errors);
     spec.trainer_config = trainer_config(root, errors);
 }
 

@@ -17,6 +17,18 @@ struct StageInSpec {
     bool operator==(const StageInSpec&) const = default;
 };
 
+/// What ranks write on their node's own disk, and where it goes when the job ends: an entry of
+/// storage.stage_out.
+struct StageOutSpec {
+    std::string name;            ///< ranks find the folder by AUTOLAUNCH_OUT_NAME, in capitals
+    std::string to;              ///< a folder, or "s3://bucket/prefix/"
+    bool on_success = false;     ///< when: success; else at every end
+    bool by_node = false;        ///< layout: node; else the nodes' files are side by side
+    bool may_overwrite = false;  ///< files that are there with another content
+
+    bool operator==(const StageOutSpec&) const = default;
+};
+
 struct StorageSpec {
     std::string scratch = "auto";                ///< a folder on each node's own disk
     std::optional<std::int64_t> limit_bytes;     ///< of all that is kept there
@@ -24,9 +36,12 @@ struct StorageSpec {
     std::chrono::milliseconds timeout{24 * 3600 * 1000};
     std::optional<std::chrono::milliseconds> keep;  ///< after its last use, from autolaunch gc
     std::vector<StageInSpec> stage_in;
+    std::vector<StageOutSpec> stage_out;
 };
 
 /// "AUTOLAUNCH_DATA_TOKENS" of "tokens". Pure.
 std::string data_variable(const std::string& name);
+/// "AUTOLAUNCH_OUT_RESULTS" of "results". Pure.
+std::string out_variable(const std::string& name);
 
 }  // namespace autolaunch::launcher

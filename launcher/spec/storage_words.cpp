@@ -20,13 +20,6 @@ constexpr std::string_view kSha256 = "sha256:";
 constexpr std::size_t kMostItems = 64, kMostName = 64;
 const std::vector<std::string> kItemKeys = {"from", "as", "verify", "unpack"};
 
-bool is_data_name(const std::string& name) {
-    return !name.empty() && name.size() <= kMostName &&
-           std::all_of(name.begin(), name.end(), [](unsigned char c) {
-               return c < 0x80 && (std::isalnum(c) != 0 || c == '_');
-           });
-}
-
 /// Below the source: it is looked for there, and nowhere else.
 bool is_name_below(const std::string& text) {
     const auto names = split(text, '/');
@@ -145,14 +138,26 @@ private:
     }
 };
 
-}  // namespace
-
-std::string data_variable(const std::string& name) {
-    std::string variable = "AUTOLAUNCH_DATA_" + name;
+std::string in_capitals(std::string variable) {
     std::transform(variable.begin(), variable.end(), variable.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     return variable;
 }
+
+}  // namespace
+
+bool is_data_name(const std::string& name) {
+    return !name.empty() && name.size() <= kMostName &&
+           std::all_of(name.begin(), name.end(), [](unsigned char c) {
+               return c < 0x80 && (std::isalnum(c) != 0 || c == '_');
+           });
+}
+
+std::string data_variable(const std::string& name) {
+    return in_capitals("AUTOLAUNCH_DATA_" + name);
+}
+
+std::string out_variable(const std::string& name) { return in_capitals("AUTOLAUNCH_OUT_" + name); }
 
 bool read_stage_in(const Value& value, const std::string& path, std::vector<StageInSpec>& items,
                    std::vector<SpecError>& errors) {

@@ -58,7 +58,7 @@ std::string look_at(const StagedItem& item, const std::string& scratch) {
 
 void plan_staging(LaunchPlan& plan) {
     const StorageSpec& storage = plan.spec.storage;
-    if (storage.stage_in.empty())
+    if (storage.stage_in.empty() && storage.stage_out.empty())
         return;
     StagingChoice& staging = plan.staging;
     staging = {};

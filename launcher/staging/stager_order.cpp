@@ -8,6 +8,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -44,10 +45,17 @@ MoverProcess::Program stager_program(const LaunchPlan& plan) {
     const auto& items = plan.staging.items;
     if (std::any_of(items.begin(), items.end(),
                     [](const StagedItem& item) { return is_remote(item.from); }))
-        for (const auto& [name, value] : environment_of_process())
-            if (is_for_servers(name))
-                program.environment.push_back(name + '=' + value);
+        for (std::string& line : environment_for_servers())
+            program.environment.push_back(std::move(line));
     return program;
+}
+
+std::vector<std::string> environment_for_servers() {
+    std::vector<std::string> lines;
+    for (const auto& [name, value] : environment_of_process())
+        if (is_for_servers(name))
+            lines.push_back(name + '=' + value);
+    return lines;
 }
 
 }  // namespace autolaunch::launcher

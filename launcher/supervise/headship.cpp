@@ -15,8 +15,14 @@
 namespace autolaunch::launcher {
 
 Headship::Headship(asio::io_context& io, const PreparedJob& job, NodeSupervisor& node,
-                   StopFacts& stop_facts, JobInput& input)
-    : io_(io), job_(job), node_(node), stop_facts_(stop_facts), input_(input), watchers_(io) {}
+                   StopFacts& stop_facts, JobInput& input, StageOut* stage_out)
+    : io_(io),
+      job_(job),
+      node_(node),
+      stop_facts_(stop_facts),
+      input_(input),
+      stage_out_(stage_out),
+      watchers_(io) {}
 
 Headship::~Headship() { job_.output.console.set_tap({}); }
 
@@ -92,6 +98,7 @@ void Headship::make_supervisor() {
     head_.emplace(io_, job_.plan, job_.coordinator, job_.joined, job_.output.reporter, stop_facts_,
                   watchers_, job_.run_dir.first_generation(), quorum_ ? &*quorum_ : nullptr);
     head_->set_input_taken([this] { return input_.has_any(); });
+    head_->set_stage_out(stage_out_);
     if (job_.sweep != nullptr && !job_.sweep->of.empty()) {
         head_->watch_element(*job_.sweep);
         node_.set_on_step([this](const StepReported& step) {

@@ -26,7 +26,7 @@ class Headship {
 public:
     /// All must outlive it; `job.joined` is what it changes.
     Headship(asio::io_context& io, const PreparedJob& job, NodeSupervisor& node,
-             StopFacts& stop_facts, JobInput& input);
+             StopFacts& stop_facts, JobInput& input, StageOut* stage_out);
     Headship(const Headship&) = delete;
     Headship& operator=(const Headship&) = delete;
     ~Headship();
@@ -58,6 +58,7 @@ private:
     NodeSupervisor& node_;
     StopFacts& stop_facts_;
     JobInput& input_;
+    StageOut* const stage_out_;  ///< null: the job has nothing of that kind
     ConsoleWatchers watchers_;
     std::optional<Quorum> quorum_;
     HeadHub* hub_ = nullptr;  ///< of another head's job that this agent has taken over

@@ -50,6 +50,9 @@ void JobSupervisor::on_report(int node, control::Report&& report) {
         return until_begun_.push_back([this, node, report = std::move(report)]() mutable {
             on_report(node, std::move(report));
         });
+    const bool is_copying = stage_out_ != nullptr && stage_out_->is_in_round() && !staged_out_;
+    if (const auto* asked = std::get_if<control::StopAsked>(&report); asked && is_copying)
+        return hurry_stage_out(asked->signal);
     if (state_ == JobState::finished && !std::holds_alternative<control::NodeWarning>(report))
         return;
     std::visit([&](auto& what) { on(node, std::move(what)); }, report);
@@ -281,8 +284,12 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
     if (proposing_)  // of a generation that has not begun nobody can be lost
         return until_begun_.push_back([this, node, why] { on_node_lost(node, why); });
     missing_.erase(node);
-    if (state_ == JobState::finished)
+    lost_nodes_.insert(node);
+    if (state_ == JobState::finished) {
+        if (stage_out_ != nullptr)
+            stage_out_->lose(node, name_of(node));
         return;
+    }
     if (quorum_ != nullptr)
         quorum_->dismiss(node);
     if (tally_)
@@ -299,6 +306,8 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
 
 // Its agent may still be there, and end its ranks as told.
 void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
+    if (event == JobEvent::node_lost)
+        lost_nodes_.insert(node);
     const bool was_wanted = members_.is_fit(node);
     const bool was_arriving = members_.standing(node) == Membership::Standing::arriving;
     if (!members_.lose(node))

@@ -86,6 +86,7 @@ void JobSupervisor::take_over(const GenerationRecord& newest, milliseconds fence
         job_began_ = std::chrono::system_clock::time_point(milliseconds(newest.began_ms));
         started_at_ -= std::chrono::system_clock::now() - job_began_;
     }
+    begun_generation_ = newest.generation;
     restart_book_.adopt(newest.history);
     restarts_ = newest.restarts;
     checkpoint_step_ = newest.checkpoint_step;
@@ -100,6 +101,8 @@ void JobSupervisor::take_over(const GenerationRecord& newest, milliseconds fence
             gone.push_back(node);  // also one that had come, and was in no record yet
         else if (node != roster_.self)
             missing_.insert(node);
+        if (newest.now.find(node) != nullptr)
+            had_ranks_.insert(node);
     }
     const std::vector<int> order =
         newest.order.empty() && newest.generation < 0 ? roster_.in_rank_order() : newest.order;

@@ -215,6 +215,10 @@ void JobSupervisor::start_generation() {
 
 void JobSupervisor::begin_generation() {
     dismiss_drained();
+    begun_generation_ = generation_number_;
+    for (std::size_t at = 0; at < roster_.nodes.size(); ++at)
+        if (roster_.nodes[at].ranks > 0)
+            had_ranks_.insert(static_cast<int>(at));
     try {
         store_ = coordinator_.open_store(io_, *joined_.member, generation_number_);
     } catch (const Error& error) {
@@ -257,6 +261,8 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
     if (!tally_ || tally_->all_ended())
         return;
     const int signal = by_user ? stop_signal_.value_or(SIGTERM) : 0;
+    if (by_user)
+        stop_asked_at_ = steady_clock::now();
     // At the time limit Slurm sends SIGTERM, and SIGKILL only then.
     const auto kill_wait = plan_.kill_wait.value_or(std::chrono::seconds(0));
     const auto grace = !by_user                  ? plan_.spec.restart.grace_period
@@ -385,11 +391,13 @@ void JobSupervisor::finish() {
     check_timer_.cancel();
     succession_timer_.cancel();
     flight_.stop();
-    stop_planner_.stop();
     show_warnings();
     report_end_before_start();
-    const ExitDecision decision =
-        decide_exit(ended_by_ ? &*ended_by_ : nullptr, next_ ? next_->action : RestartAction::stop);
+    if (stages_out_before(&JobSupervisor::finish))
+        return;
+    stop_planner_.stop();
+    const ExitDecision decision = judge_stage_out(decide_exit(
+        ended_by_ ? &*ended_by_ : nullptr, next_ ? next_->action : RestartAction::stop));
     if (element_)
         element_->end(decision.code, decision.outcome,
                       ended_by_ && ended_by_->outcome == kStoppedEarly);

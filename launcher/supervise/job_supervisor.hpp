@@ -9,6 +9,7 @@
 #include "restart_policy/link_verdict.hpp"
 #include "restart_policy/membership.hpp"
 #include "sampler/job_measures.hpp"
+#include "stage_out/stage_out.hpp"
 #include "standstill/standstill_inquiry.hpp"
 #include "standstill/straggler_watch.hpp"
 #include "stopping/stop_facts.hpp"
@@ -70,6 +71,9 @@ public:
     void end_is_recorded();
     /// Bytes of the job's stdin were taken, which another head would not have.
     void set_input_taken(std::function<bool()> taken) { input_taken_ = std::move(taken); }
+    /// What ranks write on their nodes' disks is copied out before the job's end is told; null:
+    /// nothing is.
+    void set_stage_out(StageOut* stage_out) { stage_out_ = stage_out; }
     /// Of a job that is an element of a sweep: it has a record from now on, by its steps.
     void watch_element(const SweepSpec& sweep);
     void on_step(const StepReported& step);
@@ -135,6 +139,13 @@ private:
     void wait_to_restart();
     bool waits_for_room();
     void finish();
+
+    // What ranks have written on their nodes' disks: job_stage_out.cpp.
+    bool stages_out_before(void (JobSupervisor::*next)());
+    std::chrono::milliseconds time_to_stage_out() const;
+    std::map<int, std::string> nodes_to_stage_out() const;
+    void hurry_stage_out(int signal);
+    ExitDecision judge_stage_out(ExitDecision decision) const;
 
     void on_report(int node, control::Report&& report);
     void on(int node, control::GenerationRunning&& running);
@@ -205,6 +216,13 @@ private:
     asio::steady_timer timer_, warning_timer_, settle_timer_, peer_timer_;
     asio::steady_timer check_timer_;
     Quorum* const quorum_;
+    StageOut* stage_out_ = nullptr;
+    bool staged_out_ = false;  ///< as far as it goes
+    int hurries_ = 0;          ///< stop signals that came meanwhile
+    int begun_generation_ = -1;
+    std::set<int> had_ranks_;   ///< nodes, in any generation
+    std::set<int> lost_nodes_;  ///< whatever is on them stays there
+    std::optional<std::chrono::steady_clock::time_point> stop_asked_at_;
     asio::steady_timer succession_timer_;
     StopPlanner stop_planner_;
     FlightInquiry flight_;

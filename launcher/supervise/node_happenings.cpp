@@ -115,6 +115,8 @@ void NodeSupervisor::on_signal(int signal) {
         return signal == SIGUSR1 ? generation_->request_checkpoint(signal)
                                  : generation_->forward(signal);
     }
+    if (state_ == NodeState::left && node_.stage_out != nullptr)
+        return node_.stage_out->cut();
     stop_asked_ = true;
     told_signal_ = signal;
     const bool parent_is_gone = node_.pulse != nullptr && node_.pulse->parent_is_gone();

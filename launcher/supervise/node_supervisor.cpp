@@ -272,6 +272,8 @@ void NodeSupervisor::start_ranks() {
         kept_ = generation_->give_left();
     generation_.reset();  // its ports and sockets are free before the next ones are taken
     node_.member.begin_generation(start_.generation);
+    if (node_.stage_out != nullptr)
+        node_.stage_out->listen(start_.generation);
     begun_at_ = last_end_at_ = steady_clock::now();
     start_some();
 }
@@ -462,6 +464,8 @@ std::vector<pid_t> NodeSupervisor::known_children() const {
     if (node_.stage_in != nullptr)
         for (const pid_t pid : node_.stage_in->pids())
             pids.push_back(pid);
+    if (node_.stage_out != nullptr && node_.stage_out->pid() > 0)
+        pids.push_back(node_.stage_out->pid());
     if (node_.sampler != nullptr && node_.sampler->pid() > 0)
         pids.push_back(node_.sampler->pid());
     if (node_.warm != nullptr)

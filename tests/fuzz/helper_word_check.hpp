@@ -11,10 +11,13 @@
 #include "rank_services/connection_vouching.hpp"
 #include "require.hpp"
 #include "sampler/sampler_messages.hpp"
+#include "stage_out/out_journal.hpp"
+#include "stage_out/out_words.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -86,6 +89,21 @@ inline std::size_t check_vouching(std::string_view bytes) {
                          [](const Answer& one) { return encode_answer(one.ticket, one.is_ours); });
 }
 
+inline std::string journal_text(const std::map<std::string, CopiedFile>& known) {
+    std::string text;
+    for (const auto& [path, file] : known)
+        text += journal_line(path, file);
+    return text;
+}
+
+inline std::size_t check_stage_out(std::string_view bytes) {
+    reads_back(bytes, parse_journal, journal_text);
+    return reads_back(bytes, parse_out_order, [](const OutOrder& one) { return as_text(one); }) +
+           reads_back(bytes, parse_copy_order, [](const CopyOrder& one) { return as_line(one); }) +
+           reads_back(bytes, parse_out_word, [](const OutWord& one) { return as_line(one); }) +
+           reads_back(bytes, parse_out_ask, [](const OutAsk& one) { return as_line(one); });
+}
+
 }  // namespace helper_word
 
 /// What processes of ours that may lie or be cut off say through pipes (the doctor's, those that
@@ -97,7 +115,8 @@ inline std::size_t check_helper_bytes(std::string_view bytes) {
     std::size_t found = reads_back(bytes, decode_report, encode_report) +
                         reads_back(bytes, decode_targets, encode_targets) +
                         reads_back(bytes, decode_names, encode_names) +
-                        reads_back(bytes, decode_answers, encode_answers) + check_vouching(bytes);
+                        reads_back(bytes, decode_answers, encode_answers) + check_vouching(bytes) +
+                        check_stage_out(bytes);
     reads_back(bytes, decode_gpu_gauges, gauges_text);
     reads_back(bytes, decode_gpu_events, events_text);
     reads_back(bytes, decode_gpu_claims, encode_gpu_claims);

@@ -6,9 +6,11 @@
 #include "remote_data/remote_source.hpp"
 #include "s3_server.hpp"
 #include "stage_cache/stage_tree.hpp"
+#include "stage_out/out_copy.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -246,4 +248,84 @@ TEST_CASE("credentials that end in the middle leave what has come, for the next 
     CHECK(next.found_bytes == progress.read_bytes);
     CHECK(next.found_bytes + next.read_bytes == 4 << 20);
     CHECK(holds(staged.held.path, std::string(4 << 20, '1')));
+}
+
+TEST_CASE("what ranks have written goes to a bucket, and nothing there is replaced") {
+    s3::S3Client client = bucket();
+    const Scratch scratch;
+    const auto order = [&](const std::string& node) {
+        return OutOrder{.run_id = "4711",
+                        .node = node,
+                        .run_dir = scratch.path(),
+                        .timeout = std::chrono::hours(1),
+                        .entries = {{.name = "res", .to = "s3://data/out/"}}};
+    };
+    const auto copy_to = [&](const OutFolder& folder, const Environment& environment,
+                             std::string* said = nullptr) {
+        OutCounters counters;
+        return copy_out({.folder = folder,
+                         .entry = folder.order().entries[0],
+                         .counters = counters,
+                         .note =
+                             [&](const std::string& note) {
+                                 if (said != nullptr)
+                                     *said += note;
+                             },
+                         .will_copy = [](std::int64_t) {}},
+                        environment);
+    };
+    const std::string large(21 << 20, 'l');
+    auto one = OutFolder::make(scratch.path() + "/s", order("one"), false);
+    const fs::path there = one.path_of("res");
+    fs::create_directories(there / "d");
+    std::ofstream(there / "d" / "large") << large;
+    std::ofstream(there / "a b") << "small";
+    std::ofstream(there / "empty");
+    fs::create_symlink("a b", there / "link");
+    // A wrong key: all of it stays, and who asked is named.
+    const OutDone refused = copy_to(one, settings(server().port(), "wrong"));
+    CHECK(refused.exit_code == 77);
+    CHECK(refused.what.find("asked with AWS_ACCESS_KEY_ID") != std::string::npos);
+    CHECK(refused.left_files >= 3);  // and a link, if its turn came
+    CHECK(one.has("res"));
+    std::string said;
+    const OutDone done = copy_to(one, settings(server().port()), &said);
+    CHECK(done.what == "");
+    CHECK(done.files == 3);
+    CHECK(said.find("links, which a bucket has not (link)") != std::string::npos);
+    CHECK_FALSE(one.has("res"));
+    std::string got(large.size(), '\0');
+    CHECK(client.get("out/d/large", 0, std::as_writable_bytes(std::span(got)), shortly()) ==
+          large.size());
+    CHECK(got == large);
+    CHECK(client.find("out/empty", shortly()) == 0);
+    // Another job: the same content is there already, another one stays.
+    auto two = OutFolder::make(scratch.path() + "/s", order("two"), false);
+    std::ofstream(two.path_of("res") / "a b") << "SMALL";
+    fs::create_directories(two.path_of("res") / "d");
+    std::ofstream(two.path_of("res") / "d" / "large") << large;
+    const OutDone clash = copy_to(two, settings(server().port()));
+    CHECK(clash.exit_code == 73);
+    CHECK(clash.what.find("s3://data/out/a b is there already, with another content") !=
+          std::string::npos);
+    CHECK(clash.found_files == 1);
+    CHECK(clash.left_bytes == 5);
+    two.set_terms(true, false);
+    CHECK(copy_to(two, settings(server().port())).what == "");
+    got.assign(5, '\0');
+    client.get("out/a b", 0, std::as_writable_bytes(std::span(got)), shortly());
+    CHECK(got == "SMALL");
+    // Who asks for an object that is not there yet gets it once.
+    const auto put = [&](const std::string& text) {
+        s3::UploadOptions options;
+        options.if_absent = true;
+        return client.upload(
+            "out/once", text.size(),
+            [&](std::uint64_t at, std::span<std::byte> into) {
+                std::memcpy(into.data(), text.data() + at, into.size());
+            },
+            options, shortly());
+    };
+    CHECK(put("first") == s3::S3Client::Put::created);
+    CHECK(put("second") == s3::S3Client::Put::exists);
 }

@@ -8,6 +8,10 @@
 #include "remote_data/remote_source.hpp"
 #include "retention/left_run.hpp"
 #include "retention/staged_data.hpp"
+#include "spec/stage_out_words.hpp"
+#include "stage_out/finish_left.hpp"
+#include "stage_out/out_journal.hpp"
+#include "stage_out/out_words.hpp"
 #include "staging/check_digests.hpp"
 #include "staging/node_words.hpp"
 #include "staging/stager_words.hpp"
@@ -80,6 +84,84 @@ TEST_CASE("words between agents") {
     CHECK(parse_node_word(R"({"port":1,"host":"h","item":3})").item == 3);
     CHECK_THROWS_AS(parse_node_word("port"), Error);
     CHECK_THROWS_AS(parse_node_word(R"({"item":"x"})"), Error);
+}
+
+TEST_CASE("words of what goes out are read as they were said") {
+    const OutOrder order{
+        .run_id = "4711",
+        .node = "node1",
+        .run_dir = "/runs/4711",
+        .nodes = 2,
+        .bytes_per_second = 3,
+        .timeout = std::chrono::milliseconds(4),
+        .entries = {{"a", "/b\n", true, false, true}, {"c", "s3://d/", false, true}}};
+    CHECK(parse_out_order(as_text(order)) == order);
+    const CopyOrder copy{"/f", {"a", "b"}, false};
+    CHECK(parse_copy_order(as_line(copy)) == copy);
+    const OutWord word{
+        .progress = {{"a", 1, 2}},
+        .done = {{"a", 1, 2, 3, 4, 5, 73, "what", "hint", std::chrono::milliseconds(6)}},
+        .notes = {"note"},
+        .folder = "/f",
+        .over = true};
+    CHECK(parse_out_word(as_line(word)) == word);
+    CHECK_FALSE(is_out_ask(as_line(word)));
+    for (const OutEnd end :
+         {OutEnd::unknown, OutEnd::succeeded, OutEnd::failed, OutEnd::requeued}) {
+        const OutAsk ask{end, std::chrono::milliseconds(7)};
+        CHECK(is_out_ask(as_line(ask)));
+        CHECK(parse_out_ask(as_line(ask)) == ask);
+        CHECK(out_end_of(name_of(end)) == end);
+    }
+    for (const char* text : {"", "[]", "{", "{\"end\":1}", "[[[[[[[[]]]]]]]]", "{\"over\":1}"}) {
+        CHECK_THROWS_AS(parse_out_order(text), Error);
+        CHECK_THROWS_AS(parse_copy_order(text), Error);
+        CHECK_THROWS_AS(parse_out_word(text), Error);
+        CHECK_THROWS_AS(parse_out_ask(text), Error);
+    }
+}
+
+TEST_CASE("a list of copies is read up to where its writer was killed") {
+    const CopiedFile one{5, 6, {7, 8}}, newer{9, 10, {11, 12}};
+    const std::string text =
+        journal_line("a b\n", one) + journal_line("c", one) + journal_line("c", newer);
+    const auto known = parse_journal(text + "13 14 0011");
+    CHECK(known.size() == 2);
+    CHECK(known.at("a b\n") == one);
+    CHECK(known.at("c") == newer);
+    CHECK(parse_journal("x\n1 2 3 4\n" + journal_line("d", one)).size() == 1);
+    for (std::size_t cut = 0; cut < text.size(); ++cut)
+        for (const auto& [path, file] : parse_journal(text.substr(0, cut)))
+            CHECK((file == one || file == newer));
+}
+
+TEST_CASE("gc leaves results that were not copied, whatever their age") {
+    LeftOut left{.path = "/s/autolaunch-0/out/1@node"};
+    left.parts = {{{.name = "a", .to = "/t"}, 1, 2}};
+    const auto goes = [&] { return judge_left_out(left, kNow, kWeek.count()).goes; };
+    for (const OutEnd end : {OutEnd::unknown, OutEnd::succeeded, OutEnd::failed}) {
+        left.end = end;
+        CHECK_FALSE(goes());
+    }
+    left.parts[0].entry.on_success = true;  // of a job that failed nobody wants it
+    CHECK(goes());
+    left.changed_s = kNow - kWeek.count();
+    CHECK_FALSE(goes());
+    left.changed_s = 0;
+    left.is_held = true;
+    CHECK_FALSE(goes());
+    left.is_held = false;
+    left.why_unreadable = "x";
+    CHECK_FALSE(goes());
+}
+
+TEST_CASE("a target may not be in the scratch folder") {
+    CHECK(why_no_target("/scratch/results", "/scratch") != "");
+    CHECK(why_no_target("/scratch/", "/scratch") != "");
+    CHECK(why_no_target("/scratch/../scratch", "/scratch/") != "");
+    CHECK(why_no_target("/scratch2", "/scratch") == "");
+    CHECK(why_no_target("/", "/scratch") == "");
+    CHECK(why_no_target("s3://scratch/", "/scratch") == "");
 }
 
 TEST_CASE("an address is printed without what signs it") {
@@ -230,8 +312,9 @@ TEST_CASE("a run goes when its job is over, by what is known, and nobody needs i
 }
 
 TEST_CASE("what autolaunch writes into a run directory is known by name") {
-    for (const char* ours : {"plan.json", "plan.node-3.json", "events.jsonl", "exit.json",
-                             "samples", "generation-0", "head.json", ".key", "ledger.json"})
+    for (const char* ours :
+         {"plan.json", "plan.node-3.json", "events.jsonl", "exit.json", "samples", "generation-0",
+          "head.json", ".key", "ledger.json", "stage-out"})
         CHECK(is_name_of_run(ours));
     for (const char* other : {"model.pt", "checkpoints", "step-00000100", "planning", ""})
         CHECK_FALSE(is_name_of_run(other));

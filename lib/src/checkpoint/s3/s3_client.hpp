@@ -34,6 +34,9 @@ struct UploadOptions {
     /// Goes on with what another upload of the key has left, part by part as far as the bytes are
     /// the same; and leaves its own parts to the next one where it is stopped or out of time.
     bool resume = false;
+    /// An object that is there stays, whenever it came. Servers that know no If-None-Match for
+    /// objects in parts (Ceph's before 19) let the later one win.
+    bool if_absent = false;
     /// Called before so many bytes are sent, by any thread; may wait, and throw. What is there
     /// already is not sent.
     std::function<void(std::uint64_t bytes)> pass = {};
@@ -101,10 +104,10 @@ public:
     std::string locked_until(const std::string& key, const Deadline& deadline);
     /// An object of any size: in parts where it is large. `read` fills the span from an offset of
     /// the source; it is called by one thread at a time, in order. On failure no object appears,
-    /// and what was sent is taken back, but for what `options.resume` leaves.
-    void upload(const std::string& key, std::uint64_t bytes,
-                const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
-                const UploadOptions& options, const Deadline& deadline);
+    /// and what was sent is taken back, but for what `options.resume` leaves. `exists` as of put().
+    Put upload(const std::string& key, std::uint64_t bytes,
+               const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
+               const UploadOptions& options, const Deadline& deadline);
 
     /// Its size; nothing when there is none.
     std::optional<std::uint64_t> find(const std::string& key, const Deadline& deadline);

@@ -96,7 +96,7 @@ public:
             start();
     }
 
-    void run() {
+    Put run() {
         try {
             std::vector<std::jthread> threads;
             for (int i = 0;
@@ -106,7 +106,7 @@ public:
             threads.clear();
             if (failure_)
                 std::rethrow_exception(failure_);
-            finish();
+            return finish();
         } catch (const Error& error) {
             const std::string left_behind = leaves_parts(error) ? "" : take_back();
             throw Error(error.code(), error.what() + left_behind, error.hint());
@@ -231,12 +231,20 @@ private:
             sha256_[part] = base64_of(crypto::sha256(bytes_of(content)));
     }
 
-    void finish() {
+    Put finish() {
         const std::string body =
             complete_request(tags_, keeps_checksums_ ? sha256_ : std::vector<std::string>());
         Operation operation{.method = "POST", .key = key_, .query = {{"uploadId", id_}}};
         operation.body = std::as_bytes(std::span(body));
-        client_.request(operation, deadline_);
+        if (!options_.if_absent) {
+            client_.request(operation, deadline_);
+            return Put::created;
+        }
+        operation.headers["if-none-match"] = "*";
+        if (client_.request(operation, deadline_, {412}).status != 412)
+            return Put::created;
+        take_back();
+        return Put::exists;
     }
 
     // Whoever comes next goes on with them. What failed otherwise would fail again.
@@ -275,9 +283,9 @@ private:
     std::exception_ptr failure_;
 };
 
-void S3Client::upload(const std::string& key, std::uint64_t bytes,
-                      const std::function<void(std::uint64_t, std::span<std::byte>)>& read,
-                      const UploadOptions& options, const Deadline& deadline) {
+S3Client::Put S3Client::upload(const std::string& key, std::uint64_t bytes,
+                               const std::function<void(std::uint64_t, std::span<std::byte>)>& read,
+                               const UploadOptions& options, const Deadline& deadline) {
     const std::uint64_t part_bytes =
         part_bytes_for(bytes, std::max(options.part_bytes, kLeastPartBytes));
     if (bytes > part_bytes)
@@ -287,7 +295,7 @@ void S3Client::upload(const std::string& key, std::uint64_t bytes,
         read(0, content);
     if (options.pass)
         options.pass(bytes);
-    put(key, content, false, deadline);
+    return put(key, content, options.if_absent, deadline);
 }
 
 }  // namespace autolaunch::s3

@@ -1,0 +1,44 @@
+#include "cli/stage_out.hpp"
+
+#include "cli/spec_errors.hpp"
+#include "exit_codes/exit_codes.hpp"
+#include "site/site_file.hpp"
+#include "spec/spec.hpp"
+#include "stage_out/finish_left.hpp"
+#include "staging/plan_staging.hpp"
+
+#include <utility>
+
+namespace autolaunch::launcher {
+
+int finish_stage_out(const CommandLine& line, const std::map<std::string, std::string>& environment,
+                     const Screen& screen) {
+    FinishRequest request{.scratch = line.gc.scratch,
+                          .jobs = line.stage_out.jobs,
+                          .only_list = line.stage_out.list,
+                          .even_failed = line.stage_out.even_failed,
+                          .may_overwrite = line.stage_out.overwrite,
+                          .by_node = line.stage_out.layout == "node",
+                          .discard = line.stage_out.discard,
+                          .json = line.json};
+    if (!line.spec_file.empty()) {
+        const SpecResult result = load_spec({line.spec_file, {}, environment, {}, Secrets::mask});
+        for (const SpecError& error : result.errors)
+            screen.complain("autolaunch: " + to_string(error));
+        if (!result.errors.empty())
+            return exit_code_of_spec(result.errors);
+        if (request.scratch.empty() && result.spec.storage.scratch != "auto")
+            request.scratch = result.spec.storage.scratch;
+    }
+    if (request.scratch.empty())
+        if (const auto site = read_site_file())
+            if (const SiteSetting* said = site->find("storage_management.scratch_space"))
+                request.scratch = said->value.text;
+    if (request.scratch.empty())
+        request.scratch = kDefaultScratch;
+    return finish_left(request, [&](const std::string& text) {
+        line.json ? screen.print_json(text) : screen.print(text);
+    });
+}
+
+}  // namespace autolaunch::launcher
