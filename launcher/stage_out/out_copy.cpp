@@ -80,8 +80,28 @@ private:
         work_side_by_side();
         target_->finish();
         leave_out_others();
-        if (!failure_ && request_.removes)
+        if (!failure_ && request_.removes) {
+            require_nothing_new();
             request_.folder.remove(entry.name);
+        }
+    }
+
+    /// A process that has outlived its rank may have written more meanwhile.
+    void require_nothing_new() const {
+        const auto now = request_.folder.walk(request_.entry.name);
+        const auto is_known = [this](const OutFile& file) {
+            const auto seen = std::lower_bound(
+                files_.begin(), files_.end(), file.path,
+                [](const OutFile& one, const std::string& path) { return one.path < path; });
+            return seen != files_.end() && seen->path == file.path && seen->kind == file.kind &&
+                   (file.kind != OutFile::Kind::file ||
+                    (seen->bytes == file.bytes && seen->mtime_ns == file.mtime_ns));
+        };
+        for (const OutFile& file : now)
+            if (!is_known(file))
+                throw FileError(exit_code::kNoInput,
+                                path_here(file) + " was written while the others were copied",
+                                "somebody still writes there; autolaunch stage-out copies it");
     }
 
     /// Other nodes may write the same names.

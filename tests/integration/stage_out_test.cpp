@@ -17,12 +17,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <random>
 #include <string>
 #include <vector>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
+using autolaunch::testing::fatal_calls;
 using autolaunch::testing::run_until;
 using autolaunch::testing::slurp;
 namespace fs = std::filesystem;
@@ -221,6 +221,29 @@ TEST_CASE("a job that was requeued goes on in its folder, another one does not")
     CHECK(slurp(again.path_of("res") / "log") == "one\n");
 }
 
+TEST_CASE("what is written while the others are copied is not removed") {
+    const OutPlace place;
+    const auto folder = OutFolder::make(place.scratch(), place.order(), false);
+    fill_out(folder);
+    OutCounters counters;
+    const auto copy = [&](const std::function<void(std::int64_t)>& meanwhile) {
+        return copy_out({.folder = folder,
+                         .entry = folder.order().entries.at(0),
+                         .counters = counters,
+                         .note = [](const std::string&) {},
+                         .will_copy = meanwhile},
+                        {});
+    };
+    const fs::path late = folder.path_of("res") / "late";
+    const OutDone done = copy([&](std::int64_t) { put_file(late, "more"); });
+    CHECK(done.exit_code == 66);
+    CHECK(done.what == late.string() + " was written while the others were copied");
+    CHECK(slurp(late) == "more");
+    CHECK(copy([](std::int64_t) {}).exit_code == 0);
+    CHECK(slurp(place.target() / "late") == "more");
+    CHECK_FALSE(fs::exists(late));
+}
+
 TEST_CASE("killed at any system call, whoever comes next copies what is missing") {
     const OutPlace place;
     const auto killed_at = [&](int fatal) {
@@ -256,10 +279,7 @@ TEST_CASE("killed at any system call, whoever comes next copies what is missing"
     begin();
     const int calls = killed_at(0);
     CHECK(calls > 100);
-    std::random_device seed;
-    const int each = std::getenv("AUTOLAUNCH_SLOW_TESTS") != nullptr ? 1 : 6;
-    for (int fatal = 1 + static_cast<int>(seed() % static_cast<unsigned>(each)); fatal <= calls;
-         fatal += each) {
+    for (const int fatal : fatal_calls(calls, 6)) {
         CAPTURE(fatal);
         const fs::path here = begin();
         killed_at(fatal);
