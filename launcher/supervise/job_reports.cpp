@@ -88,13 +88,14 @@ void JobSupervisor::on(int node, control::StartFailed&& failed) {
 
 void JobSupervisor::cannot_start(int rank, int exit_code, const std::string& what,
                                  const std::string& hint, bool restart_helps) {
+    const bool while_running = state_ == JobState::running;
     ended_by_ = judge_start({.rank = rank,
                              .exit_code = exit_code,
                              .node = {},
                              .what = what,
                              .hint = hint,
-                             .restart_helps = restart_helps});
-    const bool while_running = state_ == JobState::running;
+                             .restart_helps = restart_helps,
+                             .while_running = while_running});
     report(SpawnFailed{.rank = rank,
                        .what = what,
                        .hint = hint,
