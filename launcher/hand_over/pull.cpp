@@ -13,7 +13,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kSilence = std::chrono::seconds(5);      // of a node that is to send something
+constexpr auto kSilence = std::chrono::seconds(5);  // of a node that is to send something
 
 /// Waits for an answer that is none of "wait".
 AnswerHead receive_answer(DataLink& link, std::chrono::milliseconds most) {

@@ -371,10 +371,9 @@ void Reporter::show(const Event&, const HeadChanged& changed) {
 }
 
 void Reporter::show(const Event&, const SpawnFailed& failure) {
-    const std::string who =
-        console_.style().red(failure.while_running
-                                 ? std::string("✗ data that ranks run on does not come")
-                                 : fmt::format("✗ rank {} could not be started", failure.rank));
+    const std::string who = console_.style().red(
+        failure.while_running ? std::string("✗ data that ranks run on does not come")
+                              : fmt::format("✗ rank {} could not be started", failure.rank));
     console_.write_message(fmt::format("{}: {}", who, failure.what));
     if (!failure.hint.empty())
         console_.write_message("    " + failure.hint);

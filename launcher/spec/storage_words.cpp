@@ -151,8 +151,9 @@ private:
             item.unpack = text == "false" ? "" : text;
         } else if (entry.key == "start") {
             if (text != "all" && text != "streaming")
-                return expected(entry, "all (ranks start once all of it is there) or streaming "
-                                       "(they start at once, and its files come one by one)");
+                return expected(entry,
+                                "all (ranks start once all of it is there) or streaming "
+                                "(they start at once, and its files come one by one)");
             item.streams = text == "streaming";
         } else {
             unknown(entry, kItemKeys);

@@ -25,8 +25,8 @@ struct CopyOptions {
     bool may_resume = true;             ///< what is there already counts, if it is whole
     /// A copy that has come otherwise, from another node; it is linked into the tree.
     std::function<std::optional<FileHere>(const TreeEntry&)> find_here = {};
-    /// A file is whole below `into`, with its last mode and its digest; by any thread, once for each
-    /// file. What it throws ends the copy.
+    /// A file is whole below `into`, with its last mode and its digest; by any thread, once for
+    /// each file. What it throws ends the copy.
     std::function<void(const TreeEntry& entry, int into)> on_whole = {};
     std::string first = {};  ///< the file that is read before the others; empty: as they are listed
 };

@@ -51,8 +51,8 @@ DigestCheck::DigestCheck(const Tree& tree, std::string verify, std::string shown
     if (is_one)
         return;
     list_ = verify_;
-    const bool is_there = std::any_of(
-        tree.entries.begin(), tree.entries.end(), [this](const TreeEntry& entry) {
+    const bool is_there =
+        std::any_of(tree.entries.begin(), tree.entries.end(), [this](const TreeEntry& entry) {
             return entry.kind == TreeEntry::Kind::file && entry.path == list_;
         });
     if (!is_there)
@@ -63,8 +63,7 @@ DigestCheck::DigestCheck(const Tree& tree, std::string verify, std::string shown
 void DigestCheck::load(const Tree& tree, int file) {
     const std::string shown_list = shown_ + "/" + list_;
     try {
-        for (ListedDigest& line :
-             parse_digest_list(MappedFile(file, "read " + shown_list).text()))
+        for (ListedDigest& line : parse_digest_list(MappedFile(file, "read " + shown_list).text()))
             wanted_[line.path] = line.digest;
     } catch (const SystemError&) {
         throw;

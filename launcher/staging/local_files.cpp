@@ -44,8 +44,8 @@ public:
     void read_all(const TreeEntry& file, const Take& take) override {
         std::vector<std::byte> bytes(ChunkedDigest::kChunk);
         for (std::int64_t at = 0; at < file.bytes;) {
-            const auto count = std::min<std::int64_t>(file.bytes - at,
-                                                      static_cast<std::int64_t>(bytes.size()));
+            const auto count =
+                std::min<std::int64_t>(file.bytes - at, static_cast<std::int64_t>(bytes.size()));
             const auto part = std::span(bytes).first(static_cast<std::size_t>(count));
             read(file, at, part);
             take(at, part);

@@ -27,7 +27,7 @@ namespace {
 constexpr auto kSilence = std::chrono::seconds(15);  // of the stager, which speaks once a second
 constexpr auto kBetweenLines = std::chrono::seconds(5);
 constexpr auto kBetweenLinesOfRanks = std::chrono::minutes(1);  // which have lines of their own
-constexpr int kHead = 0;  // who hands over, see HandOver
+constexpr int kHead = 0;                                        // who hands over, see HandOver
 
 }  // namespace
 
@@ -249,21 +249,21 @@ HandOver& StageIn::hand_over_of(int item) {
         return found->second;
     const std::string name = plan_.staging.items.at(static_cast<std::size_t>(item)).name;
     return handed_
-        .try_emplace(
-            item, io_, member_, address_,
-            HandOver::Subject{.channel = control::RelayChannel::staging,
-                              .label = "storage.stage_in",
-                              .what = name + " comes",
-                              .number = item,
-                              .are_programs = false,
-                              .on_progress =
-                                  [this, name, item](std::int64_t bytes) {
-                                      show({.name = name, .bytes = bytes, .of = bytes_[item]});
-                                  },
-                              .on_copy = copies_of(item),
-                              .patience = plan_.staging.items.at(static_cast<std::size_t>(item)).streams
-                                              ? std::optional(plan_.spec.storage.timeout)
-                                              : std::nullopt})
+        .try_emplace(item, io_, member_, address_,
+                     HandOver::Subject{
+                         .channel = control::RelayChannel::staging,
+                         .label = "storage.stage_in",
+                         .what = name + " comes",
+                         .number = item,
+                         .are_programs = false,
+                         .on_progress =
+                             [this, name, item](std::int64_t bytes) {
+                                 show({.name = name, .bytes = bytes, .of = bytes_[item]});
+                             },
+                         .on_copy = copies_of(item),
+                         .patience = plan_.staging.items.at(static_cast<std::size_t>(item)).streams
+                                         ? std::optional(plan_.spec.storage.timeout)
+                                         : std::nullopt})
         .first->second;
 }
 
@@ -334,10 +334,8 @@ void StageIn::take(const StagedData& data) {
 
 void StageIn::take(const StreamBegun& stream) {
     coming_[stream.name] = stream.path;
-    report_(DataComes{.name = stream.name,
-                      .path = stream.path,
-                      .bytes = stream.bytes,
-                      .files = stream.files});
+    report_(DataComes{
+        .name = stream.name, .path = stream.path, .bytes = stream.bytes, .files = stream.files});
     see_whether_all_began();
 }
 

@@ -73,8 +73,8 @@ struct AgentWord {
     std::vector<SeenSource> sources = {};  ///< to a node: all of them, or what has changed of them
     std::vector<HandedFiles> handed = {};
     std::vector<HandedFiles> came = {};  ///< to a node: of these more may follow
-    std::vector<int> prepare = {};  ///< to the head: an offered item is wanted by others
-    bool deserted = false;          ///< to a node: the head is gone, and nothing more comes of it
+    std::vector<int> prepare = {};       ///< to the head: an offered item is wanted by others
+    bool deserted = false;  ///< to a node: the head is gone, and nothing more comes of it
     bool operator==(const AgentWord&) const = default;
 };
 std::string as_line(const AgentWord& word);

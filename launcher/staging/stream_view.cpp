@@ -122,8 +122,8 @@ void StreamView::finish() {
     const std::lock_guard lock(mutex_);
     show_next();  // there may be no file at all
     if (next_ != tree_.entries.size())
-        throw Error(ErrorCode::corrupt, (tree_path() / tree_.entries[next_].path).string() +
-                                            " was not staged");
+        throw Error(ErrorCode::corrupt,
+                    (tree_path() / tree_.entries[next_].path).string() + " was not staged");
     finish_tree(view_.get(), tree_);
 }
 

@@ -17,8 +17,8 @@ namespace autolaunch::launcher {
 /// listing of all that will be there. Files are linked from where they were written, so that it
 /// costs no room, and stays as it is when that place is renamed or removed.
 ///
-/// Owner: one. Threads: add() any, the others one. Blocks: while the local disk does, and add() while
-/// a file is read for its digest.
+/// Owner: one. Threads: add() any, the others one. Blocks: while the local disk does, and add()
+/// while a file is read for its digest.
 class StreamView {
 public:
     /// Makes `folder`, which must not be there, with folders and links of the tree and the listing.

@@ -31,9 +31,10 @@ public:
 
     /// `told`: a limit by the user's word. `data_comes`: ranks may wait for what is brought to this
     /// node meanwhile, and whoever brings it is watched.
-    StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
-                    std::optional<std::chrono::milliseconds> told, Ranks ranks, Gpus gpus,
-                    Tell tell, std::function<bool()> data_comes = [] { return false; });
+    StandstillWatch(
+        asio::io_context& io, const std::filesystem::path& run_dir,
+        std::optional<std::chrono::milliseconds> told, Ranks ranks, Gpus gpus, Tell tell,
+        std::function<bool()> data_comes = [] { return false; });
 
     void begin_generation(int generation);
     void note(const Happening& happening);

@@ -462,8 +462,7 @@ TEST_CASE("what comes is seen file by file, whole, in the order of its listing")
         there = count();
         seen.insert(there);
         for (std::size_t i = 0; i < there; ++i)
-            REQUIRE(fs::file_size(tree / order[i]) ==
-                    fs::file_size(place.source() / order[i]));
+            REQUIRE(fs::file_size(tree / order[i]) == fs::file_size(place.source() / order[i]));
         if (there > 0)
             CHECK(mode_of(tree / order[there - 1]) == 0444);
     }
@@ -501,8 +500,7 @@ TEST_CASE("a file is seen once its own digest was compared, and never with anoth
     write(place.source() / "LIST", of_one + "  one\n" + of_one + "  two\n");
     StageCache cache(place.scratch(), kPlenty);
     const LockedFolder streams = cache.make_folder_for_copies();
-    expect_exit(65, "has sha256:",
-                [&] { stream(cache, place.source(), streams.path(), "LIST"); });
+    expect_exit(65, "has sha256:", [&] { stream(cache, place.source(), streams.path(), "LIST"); });
     CHECK_FALSE(fs::exists(streams.path() / "tokens" / "tree" / "two"));
     CHECK(names_in(cache.path() / "parts").empty());
     CHECK(names_in(cache.path() / "data").empty());
@@ -530,8 +528,8 @@ TEST_CASE("killed at any system call while ranks look on, what they have seen is
         return run_until(child, fatal);
     };
     const auto check_seen = [&] {
-        for (const auto& streams : fs::directory_iterator(stage_folder(place.scratch()) / "stage" /
-                                                          "copies"))
+        for (const auto& streams :
+             fs::directory_iterator(stage_folder(place.scratch()) / "stage" / "copies"))
             for (const char* name : {"one/file", "two"}) {
                 const fs::path file = streams.path() / "tokens" / "tree" / name;
                 if (fs::exists(file))

@@ -647,7 +647,12 @@ TEST_CASE("a reader goes on from where another one was before all was there") {
     write_shard<std::uint16_t>(set.whole() / "s1.bin", 7, 37);
     set.bring("s1.bin");
     set.bring("s2.bin");
-    CHECK(refusal([&] { while (again.next()) {} }, ErrorCode::mismatch) ==
+    CHECK(refusal(
+              [&] {
+                  while (again.next()) {
+                  }
+              },
+              ErrorCode::mismatch) ==
           "the reader cannot go on from this state: s1.bin begins with other bytes than it had");
 }
 
@@ -667,19 +672,34 @@ TEST_CASE("what does not come is said by a reader that waits for it") {
             std::ofstream(set.failed()) << "autolaunch stream failed 1\nthe server is away\nask\n";
         },
         teller);
-    CHECK(refusal([&] { while (reader.next()) {} }, ErrorCode::closed)
+    CHECK(refusal(
+              [&] {
+                  while (reader.next()) {
+                  }
+              },
+              ErrorCode::closed)
               .find("s1.bin does not come: the server is away") != std::string::npos);
     fs::remove(set.failed());
     teller.join();
     // A file that is there is not what the listing said, or of another kind.
     TokenReader surprised(options);
     write_shard<std::uint16_t>(set.tree() / "s1.bin", 0, 38);
-    CHECK(refusal([&] { while (surprised.next()) {} }, ErrorCode::corrupt)
+    CHECK(refusal(
+              [&] {
+                  while (surprised.next()) {
+                  }
+              },
+              ErrorCode::corrupt)
               .find("s1.bin has 1100 bytes, and was to have 1098") != std::string::npos);
     set.take_back("s1.bin");
     TokenReader other(options);
     write_shard<std::uint32_t>(set.tree() / "s1.bin", 0, 37);
-    CHECK(refusal([&] { while (other.next()) {} }, ErrorCode::mismatch)
+    CHECK(refusal(
+              [&] {
+                  while (other.next()) {
+                  }
+              },
+              ErrorCode::mismatch)
               .find("s1.bin has tokens of 4 bytes, and") != std::string::npos);
     CHECK(refusal([&] { await_file(set.tree() / "s9.bin"); }, ErrorCode::invalid_argument)
               .find("none of that name comes") != std::string::npos);

@@ -51,17 +51,17 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                            .prepare = {3},
                            .deserted = true};
     CHECK(parse_agent_word(as_line(answer)) == answer);
-    const StagerWord word{.staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4)}},
-                          .streams = {{"m", "/v", 5, 6}},
-                          .progress = {{"n", 1, 2}},
-                          .failed = {{65, "what", "hint"}},
-                          .notes = {"note"},
-                          .sources = {seen},
-                          .wanted = {{0, "/c", {"/p"}, {7}}},
-                          .offered = {{1, "/d", {}, {}, true},
-                                      {2, "/d", {"/p"}, {7}, true, {8}, {0444}}},
-                          .prepared = {4},
-                          .done = true};
+    const StagerWord word{
+        .staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4)}},
+        .streams = {{"m", "/v", 5, 6}},
+        .progress = {{"n", 1, 2}},
+        .failed = {{65, "what", "hint"}},
+        .notes = {"note"},
+        .sources = {seen},
+        .wanted = {{0, "/c", {"/p"}, {7}}},
+        .offered = {{1, "/d", {}, {}, true}, {2, "/d", {"/p"}, {7}, true, {8}, {0444}}},
+        .prepared = {4},
+        .done = true};
     CHECK(parse_word(as_line(word)) == word);
     CHECK(as_line(word).find('\n') == std::string::npos);
     for (const char* text : {"", "{", "{}", "[]", "{\"done\": 1}", "[[[[[[[[[[]]]]]]]]]]"}) {

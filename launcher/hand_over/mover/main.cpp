@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr auto kWord = std::chrono::seconds(60);        // of the agent
+constexpr auto kWord = std::chrono::seconds(60);  // of the agent
 constexpr auto kProgress = std::chrono::seconds(1);
 constexpr auto kHandshake = std::chrono::seconds(5);
 constexpr auto kIdle = std::chrono::seconds(120);       // then nobody needs us any more

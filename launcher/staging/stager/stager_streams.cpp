@@ -1,4 +1,5 @@
-// What ranks use while it comes: they start with a listing of it, and find each file once it is whole.
+// What ranks use while it comes: they start with a listing of it, and find each file once it is
+// whole.
 #include "base/file_io.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/stage_part.hpp"
@@ -20,7 +21,8 @@ void Stager::begin_streams() {
         if (order_.items[item].streams)
             begin_stream(static_cast<int>(item));
     for (std::size_t at = 0; at < order_.items.size(); ++at)
-        if (const int item = static_cast<int>(at); order_.items[at].streams && !kept_.contains(item))
+        if (const int item = static_cast<int>(at);
+            order_.items[at].streams && !kept_.contains(item))
             stage(item);
 }
 

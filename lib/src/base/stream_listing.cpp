@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kFirstOfStream = "autolaunch stream 1 ";
 constexpr std::string_view kFirstOfFailure = "autolaunch stream failed 1";
+constexpr std::size_t kMostFailureLine = kMostStreamFailure / 4;
 constexpr std::uint64_t kMostStreamBytes = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void refuse_listing(const std::string& why) {
@@ -65,7 +66,7 @@ StreamListing::File file_in(std::string_view line) {
 std::string in_one_line(std::string text) {
     std::replace_if(
         text.begin(), text.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
-    return text.substr(0, kMostStreamFailure / 4);
+    return text.substr(0, kMostFailureLine);
 }
 
 }  // namespace
@@ -103,8 +104,7 @@ StreamListing parse_stream_listing(std::string_view text) {
     }
     if (listing.files.size() != files || left != 0)
         refuse_listing("its first line counts others");
-    if (listing.is_file &&
-        (files != 1 || listing.files[0].path.find('/') != std::string::npos))
+    if (listing.is_file && (files != 1 || listing.files[0].path.find('/') != std::string::npos))
         refuse_listing("it is of one file, and has others");
     return listing;
 }
@@ -116,7 +116,9 @@ std::string as_text(const StreamFailure& failure) {
 
 std::optional<StreamFailure> parse_stream_failure(std::string_view text) {
     const auto lines = split(text, '\n');
-    if (lines.size() != 4 || lines[0] != kFirstOfFailure || lines[1].empty() || !lines[3].empty())
+    if (lines.size() != 4 || lines[0] != kFirstOfFailure || lines[1].empty() || !lines[3].empty() ||
+        lines[1].size() > kMostFailureLine || lines[2].size() > kMostFailureLine ||
+        text.find('\0') != std::string_view::npos)
         return std::nullopt;
     return StreamFailure{lines[1], lines[2]};
 }

@@ -67,10 +67,11 @@ void Arrivals::await(std::size_t shard, const std::atomic<bool>& stop) {
     const std::scoped_lock lock(mutex_);
     Seen& its = seen_[shard];
     if (its.expected && *its.expected != seen.beginning)
-        throw Error(ErrorCode::mismatch,
-                    "the reader cannot go on from this state: " + wanted.name +
-                        " begins with other bytes than it had",
-                    "bring the data back as it was, or begin anew with this one, without restore()");
+        throw Error(
+            ErrorCode::mismatch,
+            "the reader cannot go on from this state: " + wanted.name +
+                " begins with other bytes than it had",
+            "bring the data back as it was, or begin anew with this one, without restore()");
     unseen_ -= its.beginning ? 0 : 1;
     its.beginning = seen.beginning;
 }

@@ -179,10 +179,9 @@ std::string beginning_of(int fd, const fs::path& path) {
 void take_from_listing(TokenShard& shard, const TokenHeader& like) {
     const auto width = static_cast<std::uint64_t>(like.type);
     if (shard.bytes < like.bytes || (shard.bytes - like.bytes) % width != 0)
-        throw Error(ErrorCode::corrupt, shard.path.string() + " will have " +
-                                            std::to_string(shard.bytes) +
-                                            " bytes, and that is no file of tokens of " +
-                                            width_of(like.type));
+        throw Error(ErrorCode::corrupt,
+                    shard.path.string() + " will have " + std::to_string(shard.bytes) +
+                        " bytes, and that is no file of tokens of " + width_of(like.type));
     shard.tokens = static_cast<std::int64_t>((shard.bytes - like.bytes) / width);
 }
 

@@ -18,7 +18,7 @@ using Beginnings = std::vector<std::optional<std::uint64_t>>;
 
 /// The files of a data set as they were found, each that is there looked into.
 struct DataSet {
-    std::vector<TokenShard> shards;         ///< by name
+    std::vector<TokenShard> shards;  ///< by name
     TokenType type = TokenType::u8;
     std::uint64_t header_bytes = 0;  ///< of each
     std::vector<std::string> passed_over;

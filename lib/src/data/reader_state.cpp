@@ -78,9 +78,8 @@ void read_files(const json& files, bool some_come, ReaderState& state) {
             damaged("its files are not in order");
         state.shards.push_back(std::move(shard));
         const auto begin = file.at("begin").get<std::string>();
-        state.beginnings.push_back(begin.empty() && some_come
-                                       ? std::nullopt
-                                       : std::optional(beginning_from(begin)));
+        state.beginnings.push_back(
+            begin.empty() && some_come ? std::nullopt : std::optional(beginning_from(begin)));
     }
 }
 

@@ -16,7 +16,7 @@ namespace {
 void add_files_below(const std::filesystem::path& folder, std::vector<StagedFile>& files) {
     for (const std::filesystem::path& path : list_folder(folder)) {
         std::error_code error;
-        if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)))
+        if (std::filesystem::is_symlink(path, error))
             continue;  // what it leads to is there as well
         if (is_folder(path))
             add_files_below(path, files);

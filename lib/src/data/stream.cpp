@@ -60,7 +60,7 @@ fs::path resolved(fs::path path) {
         path = fs::canonical(path.parent_path(), error) / path.filename();
         if (error)
             return {};
-        if (!fs::is_symlink(fs::symlink_status(path, error)))
+        if (!fs::is_symlink(path, error))
             return path;
         const fs::path target = fs::read_symlink(path, error);
         if (error)

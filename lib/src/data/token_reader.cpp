@@ -252,8 +252,7 @@ std::function<bool(BatchGroup&)> TokenReader::Impl::plan_from(std::int64_t row) 
                                                  : std::numeric_limits<std::int64_t>::max() - kMost;
     return [this, row, end, rows = rows_](BatchGroup& group) mutable {
         // Of files that still come one batch alone: none waits for another one's.
-        const std::int64_t most =
-            set_.arrivals->is_complete() ? batches_together() : 1;
+        const std::int64_t most = set_.arrivals->is_complete() ? batches_together() : 1;
         for (std::int64_t i = 0; i < most && row < end; ++i) {
             BatchPlace batch;
             batch.global_first = row;

@@ -24,8 +24,9 @@ struct StagedFile {
     std::uint64_t bytes = 0;
 };
 /// All files of the data of that name, in folders below it, too, in the order in which they come:
-/// by their names. Those that are not there yet are among them. Throws as staged_data(), SystemError,
-/// and Error{corrupt} where the launcher's listing is none. Blocks: while the disk does.
+/// by their names. Those that are not there yet are among them. Throws as staged_data(),
+/// SystemError, and Error{corrupt} where the launcher's listing is none. Blocks: while the disk
+/// does.
 AUTOLAUNCH_API std::vector<StagedFile> staged_files(const std::string& name);
 
 /// Waits until a file of the job's data is there, whole; returns at once for any file that is.

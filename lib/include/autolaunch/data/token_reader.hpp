@@ -20,8 +20,8 @@
 /// - llm.c's `.bin`: 256 int32, of which the first three are magic, version and the number of
 ///   tokens; then the tokens. 20240520, 1: uint16 (GPT-2). 20240801, 7: uint32 (Llama 3).
 /// - text: each byte is a token, 0 to 255.
-/// All shards of a data set are of one kind. Every header is checked when the reader is made, or, of
-/// data that still comes (staged_files.hpp), when its file is there.
+/// All shards of a data set are of one kind. Every header is checked when the reader is made, or,
+/// of data that still comes (staged_files.hpp), when its file is there.
 namespace autolaunch::data {
 
 /// automatic: `.bin` for files that begin as one, whatever their name; text for others. A file that
@@ -174,10 +174,10 @@ struct TokenShard {
 /// Owner: one. Threads: one, and one of its own that reads ahead from the first next…() on. Blocks:
 /// the constructor while it opens every shard and reads its first 4 KiB, and digest() and the
 /// constructor for data that comes; next…() while the kernel
-/// reads from the disk, which has no deadline, and for data that comes; the destructor and restore() until reads that were
-/// begun are over. Not collective. Throws Error{invalid_argument, corrupt, mismatch} and
-/// SystemError, each naming the file; after one of next…() only restore() or another reader goes
-/// on.
+/// reads from the disk, which has no deadline, and for data that comes; the destructor and
+/// restore() until reads that were begun are over. Not collective. Throws Error{invalid_argument,
+/// corrupt, mismatch} and SystemError, each naming the file; after one of next…() only restore() or
+/// another reader goes on.
 class AUTOLAUNCH_API TokenReader {
 public:
     explicit TokenReader(const TokenReaderOptions& options);
@@ -196,7 +196,8 @@ public:
 
     /// JSON text: format, version, epoch, row (of the epoch), length, order, seed, boundary,
     /// global_batch, digest, and of each file name, bytes and begin (XXH3-64 of its first 4 KiB,
-    /// empty of one that is not there yet: version 2 then, else 1): a kilobyte, and 70 bytes a file.
+    /// empty of one that is not there yet: version 2 then, else 1): a kilobyte, and 70 bytes a
+    /// file.
     std::string state() const;
     /// Goes on from there. Throws Error{corrupt} for a text that is no state, and Error{mismatch}
     /// where the data set has other files, sizes, order or beginnings than it had, naming the first
