@@ -181,8 +181,8 @@ void StandstillWatch::answer() {
         if (asked_.with_stacks)
             add_python_place(activity);
         if (activity.doing == Doing::still && data_comes_()) {
-            activity.doing = Doing::working;
-            activity.what = "while its data comes (storage.stage_in)";
+            activity.doing = Doing::awaits_data;
+            activity.what = "may wait for data that comes (storage.stage_in)";
         }
         activity.what.resize(std::min(activity.what.size(), kLongestText));
         read.ranks.push_back(std::move(activity));

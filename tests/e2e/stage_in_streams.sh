@@ -132,6 +132,26 @@ run three restart.max_restarts=1 resource_management.ranks_per_node=1 -- bash "$
 for event in data_comes data_staged; do expect "$event over two generations" 1 "$(grep -c "\"event\":\"$event\"" three/events.jsonl)"; done
 expect "what the second has seen" 8 "$(wc -l <seen.0)"
 
+# A rank that waits for data is no hang, whatever it is told of hangs; steps are reported by then.
+waits_long() {
+    anew four
+    cat >steps.py <<'END'
+import autolaunch, time
+def steps(first, last):
+    for step in range(first, last):
+        time.sleep(0.01)
+        autolaunch.report_step(step, total_steps=60)
+steps(0, 40)
+path, size = autolaunch.staged_files("tokens")[-1]
+assert autolaunch.await_file(path) > 1.5
+steps(40, 60)
+END
+    run four restart.max_restarts=1 restart.hang_after=1s resource_management.ranks_per_node=1 -- $python "$work/steps.py" >four.log 2>&1 ||
+        fail "a wait for data"
+    grep -q "stands still" four.log && fail "a wait for data is called a hang: $(cat four.log)"
+}
+[ ! -x $python ] || waits_long
+
 # Killed, ended, a file of a listing that is not waited for: the next job goes on with what has come.
 goes_on() {
     local read_bytes
