@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -125,7 +126,7 @@ void StageIn::begin() {
         if (std::any_of(order.items.begin(), order.items.end(),
                         [](const StagerItem& item) { return item.streams; }))
             make_streams_folder();
-        order.streams = streams_ ? streams_->path().string() : std::string();
+        order.streams = streams_path_;
         has_folder_ = order.role != StagerRole::alone;
         is_node_ = order.role == StagerRole::node;
         stager_->send(as_line(order));
@@ -363,6 +364,9 @@ void StageIn::let_start() {
 void StageIn::make_streams_folder() {
     const StageCache cache(plan_.staging.scratch, plan_.spec.storage.limit_bytes.value_or(0));
     streams_.emplace(cache.make_folder_for_copies());
+    std::error_code error;  // without links: programs resolve paths, and look for them by this one
+    const auto real = std::filesystem::canonical(streams_->path(), error);
+    streams_path_ = error ? streams_->path().string() : real.string();
 }
 
 // Ranks that wait for a file hear of it once the head was told: what they do then follows from it.
@@ -401,6 +405,10 @@ void StageIn::fail(StagingFailure failure) {
             on_failure_(ExitError(failure_->exit_code, ErrorCode::invalid_argument, failure_->what,
                                   failure_->hint));
         tell_waiting(*failure_);
+        if (streams_)  // readers there wait, too
+            for (const int node : told_)
+                member_.relay(control::RelayChannel::staging, generation_, node,
+                              node_word_failed(*failure_));
         answer_all();
     });
     settle();
@@ -441,7 +449,7 @@ void StageIn::give(std::vector<std::string>& environment) const {
             set(item.variable, held->second.path.string());
     }
     if (!coming_.empty())
-        set(env::kStreams, streams_->path());
+        set(env::kStreams, streams_path_);
 }
 
 }  // namespace autolaunch::launcher

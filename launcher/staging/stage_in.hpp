@@ -107,8 +107,9 @@ private:
     std::map<int, WantedFiles> offered_;              ///< what can be handed on, by item
     std::vector<std::pair<int, std::string>> early_;  ///< from nodes that came before that
     std::optional<StagingFailure> failure_;
-    std::map<std::string, HeldTree> held_;       ///< by name
-    std::optional<LockedFolder> streams_;        ///< what ranks look into while data comes
+    std::map<std::string, HeldTree> held_;  ///< by name
+    std::optional<LockedFolder> streams_;   ///< what ranks look into while data comes
+    std::string streams_path_;
     std::map<std::string, std::string> coming_;  ///< of these the places there, by name
     bool ranks_may_start_ = false;
     std::function<void(const ExitError&)> on_failure_ = [](const ExitError&) {};

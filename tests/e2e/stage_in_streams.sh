@@ -143,10 +143,10 @@ def steps(first, last):
         autolaunch.report_step(step, total_steps=60)
 steps(0, 40)
 path, size = autolaunch.staged_files("tokens")[-1]
-assert autolaunch.await_file(path) > 1.5
+assert autolaunch.await_file(path) > 2.5
 steps(40, 60)
 END
-    run four restart.max_restarts=1 restart.hang_after=1s resource_management.ranks_per_node=1 -- $python "$work/steps.py" >four.log 2>&1 ||
+    run four storage.throttle=1MB restart.max_restarts=1 restart.hang_after=1s resource_management.ranks_per_node=1 -- $python "$work/steps.py" >four.log 2>&1 ||
         fail "a wait for data"
     grep -q "stands still" four.log && fail "a wait for data is called a hang: $(cat four.log)"
 }
