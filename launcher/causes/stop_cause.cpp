@@ -145,9 +145,9 @@ EndRecord judge_start(const StartFacts& start) {
     record.node = start.node;
     record.remedy = start.hint;
     record.exit_code = start.exit_code;
-    record.outcome = "failed to start";
+    record.outcome = start.while_running ? "failed" : "failed to start";
     if (!start.restart_helps)
-        record.vain = "it cannot be started";
+        record.vain = start.while_running ? "its data does not come" : "it cannot be started";
     return record;
 }
 

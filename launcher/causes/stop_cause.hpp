@@ -57,6 +57,7 @@ struct StartFacts {
     int rank = 0, exit_code = 0;
     std::string node, what, hint;
     bool restart_helps = false;
+    bool while_running = false;  ///< what it was started without does not come
 };
 EndRecord judge_start(const StartFacts& start);
 

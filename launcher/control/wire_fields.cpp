@@ -59,7 +59,7 @@ void FieldReader::get(Certainty& certainty) {
 void FieldReader::get(Doing& doing) {
     std::uint8_t number = 0;
     get(number);
-    if (number > static_cast<std::uint8_t>(Doing::waits))
+    if (number > static_cast<std::uint8_t>(Doing::awaits_data))
         refuse_message("a doing that does not exist");
     doing = static_cast<Doing>(number);
 }

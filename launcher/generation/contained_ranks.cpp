@@ -4,6 +4,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "containers/container_argv.hpp"
+#include "session/environment.hpp"
 #include "spawn/process_tree.hpp"
 
 #include <fmt/format.h>
@@ -44,8 +45,14 @@ std::vector<ContainerBind> binds_of_start(const LaunchPlan& plan, const RankPlac
         if (secret.as == SecretSpec::As::file && !file.empty())
             binds.push_back({file, file, false, "secrets." + secret.name});
     }
+    // What comes is seen inside as it does: its folder is there, and not yet each file.
+    const std::string streams = variable_in(environment, env::kStreams);
+    if (!streams.empty() && std::any_of(plan.staging.items.begin(), plan.staging.items.end(),
+                                        [](const StagedItem& item) { return item.streams; }))
+        binds.push_back({streams, streams, false, "storage.stage_in, what still comes"});
     for (const StagedItem& item : plan.staging.items)
-        if (const std::string data = variable_in(environment, item.variable); !data.empty())
+        if (const std::string data = variable_in(environment, item.variable);
+            !data.empty() && (streams.empty() || !data.starts_with(streams + '/')))
             binds.push_back({data, data, false, "storage.stage_in: " + item.name});
     for (const OutItem& item : plan.staging.out)
         if (const std::string out = variable_in(environment, item.variable); !out.empty())

@@ -115,13 +115,18 @@ void HandOver::begin(const Wanted& wanted) {
     why_whole_ = wanted.why_whole;
     if (!why_whole_.empty() && !subject_.number && member_.node_rank() == kHead)
         notes_.push_back(subject_.label + ": only whole files are handed on: " + why_whole_);
-    mover_->send(Json{{"files", files},
-                      {"cache", wanted.cache},
-                      {"most_bytes", wanted.most_bytes},
-                      {"nodes", member_.node_count()},
-                      {"in_pieces", why_whole_.empty()},
-                      {"are_programs", subject_.are_programs}}
-                     .dump(-1, ' ', false, Json::error_handler_t::replace));
+    Json order = {{"files", files},
+                  {"cache", wanted.cache},
+                  {"most_bytes", wanted.most_bytes},
+                  {"nodes", member_.node_count()},
+                  {"in_pieces", why_whole_.empty()},
+                  {"are_programs", subject_.are_programs},
+                  {"one_by_one", static_cast<bool>(subject_.on_copy)}};
+    if (subject_.patience)
+        order["patience_ms"] = subject_.patience->count();
+    if (!wanted.coming.empty())
+        order["coming"] = Json::parse(as_manifest(wanted.coming));
+    mover_->send(order.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void HandOver::hear_mover(const std::string& line) {
@@ -140,6 +145,9 @@ void HandOver::hear_mover(const std::string& line) {
         }
         if (said.contains("bytes") && subject_.on_progress)
             subject_.on_progress(whole_number<std::int64_t>(said["bytes"]));
+        if (said.contains("copy") && subject_.on_copy)
+            subject_.on_copy(
+                {said["copy"].at(0).get<std::string>(), said["copy"].at(1).get<std::string>()});
         if (said.contains("done"))
             take_result(line);
         if (said.contains("failed"))

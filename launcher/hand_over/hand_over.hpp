@@ -7,6 +7,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@ public:
         std::vector<FileUse> files;   ///< of the node that reads them; others are told
         std::string cache;            ///< folder of the copies
         std::int64_t most_bytes = 0;  ///< in it
+        std::vector<SharedFile> coming = {};  ///< in place of files: this node makes them meanwhile
     };
     struct Copy {
         std::string original, path;
@@ -51,6 +53,9 @@ public:
         std::optional<int> number = {};
         bool are_programs = true;  ///< that are run: not from a file system that lets nobody
         std::function<void(std::int64_t bytes)> on_progress = {};
+        /// Of files that are wanted one by one, each copy before the result.
+        std::function<void(const Copy& copy)> on_copy = {};
+        std::optional<std::chrono::milliseconds> patience = {};  ///< Transfer::patience()
     };
 
     /// `address` is where other nodes reach this one.

@@ -208,6 +208,21 @@ std::string NodeCache::publish(const Part& part, const SharedFile& file,
     return name;
 }
 
+NodeCache::Copy NodeCache::adopt(const SharedFile& file) {
+    const std::string part = fmt::format("{}{}-{}", kPart, ::getpid(), parts_++);
+    folder_.remove(part);
+    if (::linkat(AT_FDCWD, file.path.c_str(), folder_.fd(), part.c_str(), 0) != 0)
+        throw SystemError(errno, "link " + file.path);
+    const UniqueFd fd(::openat(folder_.fd(), part.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    Copy copy{{}, fd ? digests_of(fd.get(), file) : std::vector<Digest128>()};
+    if (copy.digests.empty())
+        throw SystemError(errno, "read " + file.path);
+    copy.name = copy_key(file) + '-' + hex128(hash128_of(copy.digests));
+    if (::renameat(folder_.fd(), part.c_str(), folder_.fd(), copy.name.c_str()) != 0)
+        throw SystemError(errno, "keep a copy in " + path().string());
+    return copy;
+}
+
 void NodeCache::drop(const Part& part, const SharedFile& file) {
     folder_.remove(part.name);
     room_.bytes -= file.bytes;

@@ -22,7 +22,7 @@ namespace autolaunch::launcher {
 /// name and renamed once all of it is there, so what a killed process leaves is never taken for
 /// one; and nothing is used before its digest was compared with its name.
 ///
-/// Owner: one. Threads: one, but for start() and publish(), which any may call.
+/// Owner: one. Threads: one, but for start(), publish() and adopt(), which any may call.
 class NodeCache {
 public:
     /// A copy that is being written.
@@ -57,6 +57,9 @@ public:
     std::string publish(const Part& part, const SharedFile& file,
                         const std::vector<Digest128>& digests);
     void drop(const Part& part, const SharedFile& file);
+    /// A whole copy of a file on the same disk into which nobody writes any more: it is linked, not
+    /// copied, and read for its digests. Any thread. Throws SystemError.
+    Copy adopt(const SharedFile& file);
 
     /// What is here of a file of which not all is wanted. Throws SystemError.
     std::shared_ptr<PieceStore> open_pieces(const SharedFile& file);

@@ -13,12 +13,11 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kSilence = std::chrono::seconds(5);      // of a node that is to send something
-constexpr auto kStandstill = std::chrono::seconds(60);  // signs of life, and nothing comes
+constexpr auto kSilence = std::chrono::seconds(5);  // of a node that is to send something
 
 /// Waits for an answer that is none of "wait".
-AnswerHead receive_answer(DataLink& link) {
-    const Deadline patience = Deadline::after(kStandstill);
+AnswerHead receive_answer(DataLink& link, std::chrono::milliseconds most) {
+    const Deadline patience = Deadline::after(most);
     for (;;) {
         AnswerHead head;
         link.receive(head, Deadline::after(kSilence));
@@ -31,7 +30,7 @@ AnswerHead receive_answer(DataLink& link) {
 
 std::vector<SharedFile> ask_for_list(DataLink& link) {
     link.send(view_of(ask_text(LinkAsk::list, 0, 0)), Deadline::after(kSilence));
-    const AnswerHead head = receive_answer(link);
+    const AnswerHead head = receive_answer(link, Transfer::kPatience);
     const std::uint32_t bytes = get_u32(head.data() + 1);
     if (static_cast<LinkAnswer>(head[0]) != LinkAnswer::here || bytes > kMostListBytes)
         throw Error(ErrorCode::closed, "the other node has no list of files");
@@ -82,7 +81,7 @@ private:
     }
 
     void receive_next() {
-        const AnswerHead head = receive_answer(link_);
+        const AnswerHead head = receive_answer(link_, transfer_.patience());
         const Asked asked = asked_.front();
         asked_.pop_front();
         if (static_cast<LinkAnswer>(head[0]) == LinkAnswer::never) {

@@ -18,6 +18,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr auto kBetweenFileLooks = std::chrono::milliseconds(10);
 constexpr int kReaders = 8;  // a server answers each late, and several side by side
 
 /// What is to be read next; taken by several threads.
@@ -91,6 +92,21 @@ void read_run(Transfer& transfer, const SharedFile& file, const ReadingList::Run
 }
 
 }  // namespace
+
+// They are watched by whoever makes them, and we end with the agent.
+void await_files(Transfer& transfer) {
+    const auto& files = *transfer.files(Deadline::after(std::chrono::seconds(0)));
+    for (const std::size_t file : transfer.missing()) {
+        const Deadline deadline = Deadline::after(transfer.patience());
+        while (!is_unchanged(files[file]) && !deadline.passed()) {
+            transfer.is_awaited();
+            std::this_thread::sleep_for(kBetweenFileLooks);
+        }
+        if (deadline.passed())
+            return;
+        transfer.adopt(file);
+    }
+}
 
 void read_source(Transfer& transfer) {
     ReadingList list(transfer);

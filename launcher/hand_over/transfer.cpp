@@ -31,7 +31,7 @@ void Transfer::begin(std::vector<SharedFile> files) {
     }
     if (missing > 0)
         cache_.make_room(missing);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     files_ = std::move(files);
     items_ = std::move(items);
     found_bytes_ = found;
@@ -39,6 +39,47 @@ void Transfer::begin(std::vector<SharedFile> files) {
     begun_ = true;
     moved_at_ = std::chrono::steady_clock::now();
     changed_.notify_all();
+    std::vector<std::size_t> found_whole;
+    for (std::size_t at = 0; at < items_.size(); ++at)
+        if (items_[at].state == State::whole && !items_[at].pieces)
+            found_whole.push_back(at);
+    lock.unlock();
+    for (const std::size_t at : found_whole)
+        tell_copy(at);
+}
+
+void Transfer::tell_copy(std::size_t file) {
+    Copy copy;
+    {
+        const std::lock_guard lock(mutex_);
+        if (items_[file].state != State::whole || items_[file].pieces)
+            return;
+        copy = {files_[file].path, cache_.path_of(items_[file].name)};
+    }
+    on_copy_(copy);
+}
+
+void Transfer::adopt(std::size_t file) {
+    try {
+        NodeCache::Copy copy = cache_.adopt(files_[file]);
+        const std::lock_guard lock(mutex_);
+        Item& item = items_[file];
+        item.name = std::move(copy.name);
+        item.digests = std::move(copy.digests);
+        item.has.assign(item.digests.size(), true);
+        item.left = 0;
+        item.state = State::whole;
+        moved_at_ = std::chrono::steady_clock::now();
+        changed_.notify_all();
+    } catch (const Error& error) {
+        return give_up(file, error.what());
+    }
+    tell_copy(file);
+}
+
+void Transfer::is_awaited() {
+    const std::lock_guard lock(mutex_);
+    moved_at_ = std::chrono::steady_clock::now();
 }
 
 Transfer::Item Transfer::item_of(const SharedFile& file) {
@@ -167,9 +208,12 @@ void Transfer::put(std::size_t file, std::size_t chunk, const Digest128& digest,
     // Nobody gets the last one of a file that changed while it was read.
     if (is_unchanged && !is_unchanged())
         return give_up(file, "it changed while it was read");
-    const std::lock_guard lock(mutex_);
-    items_[file].has[chunk] = true;
-    publish(file);
+    {
+        const std::lock_guard lock(mutex_);
+        items_[file].has[chunk] = true;
+        publish(file);
+    }
+    tell_copy(file);
 }
 
 // With the lock.

@@ -27,6 +27,8 @@ namespace autolaunch::launcher {
 /// or read. Memory: a digest for each chunk; the bytes are in the cache's files alone.
 class Transfer {
 public:
+    /// With a node that gives signs of life, and nothing else.
+    static constexpr std::chrono::seconds kPatience{60};
     struct Chunk {
         Digest128 digest;  ///< as whoever read the file found it
         std::string bytes;
@@ -45,7 +47,12 @@ public:
     };
 
     explicit Transfer(NodeCache& cache) : cache_(cache) {}
+    /// Before begin(): who is told of each whole copy, by any thread.
+    void set_on_copy(std::function<void(const Copy&)> on_copy) { on_copy_ = std::move(on_copy); }
 
+    /// How long others wait for a chunk, where files are still being made; see kPatience.
+    void set_patience(std::chrono::milliseconds patience) { patience_ = patience; }
+    std::chrono::milliseconds patience() const { return patience_; }
     /// Which files these are, once: those that the cache has are whole from then on.
     void begin(std::vector<SharedFile> files);
     /// Waits for begin(). Null: not by then. It stays as it is from then on.
@@ -61,6 +68,10 @@ public:
     void put(std::size_t file, std::size_t chunk, const Digest128& digest, std::string_view bytes,
              const std::function<bool()>& is_unchanged = {});
     void give_up(std::size_t file, const std::string& why);
+    /// A whole file of this disk, which is linked.
+    void adopt(std::size_t file);
+    /// Nothing came, and something will.
+    void is_awaited();
     /// Nothing more comes: what is missing is given up.
     void finish(const std::string& why);
 
@@ -90,10 +101,13 @@ private:
     Item item_in_pieces(const SharedFile& file);
     void drop(Item& item, std::size_t file, const std::string& why);
     void publish(std::size_t file);
+    void tell_copy(std::size_t file);
     bool read_chunk(std::size_t file, std::size_t chunk, const Item& item,
                     std::string& bytes) const;
 
     NodeCache& cache_;
+    std::function<void(const Copy&)> on_copy_ = [](const Copy&) {};
+    std::chrono::milliseconds patience_ = kPatience;
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
     bool begun_ = false, finished_ = false;
@@ -103,6 +117,10 @@ private:
     std::map<std::string, int> why_left_;
     std::chrono::steady_clock::time_point moved_at_ = std::chrono::steady_clock::now();
 };
+
+/// As place 0 of files that this node still makes: takes each, in its order, once it is there as it
+/// was listed. Blocks: until all are, or for the transfer's patience without one.
+void await_files(Transfer& transfer);
 
 /// As place 0: reads from the shared file system what is missing, every byte once, in its order and
 /// in large requests. Blocks: until all of it was tried.

@@ -105,6 +105,7 @@ void put_staging(JsonText& json, const StagingChoice& staging) {
                     json.member("from", item.shown);
                     json.member("verify", item.verify);
                     json.member("unpack", item.unpack);
+                    json.member("start", item.streams ? "streaming" : "all");
                     json.member("found", item.found);
                 });
             });

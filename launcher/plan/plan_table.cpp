@@ -135,7 +135,8 @@ std::string staging_section(const StagingChoice& staging) {
         rows.push_back({item.variable, item.shown,
                         (item.found.empty() ? "seen when the job starts" : item.found) +
                             (item.verify.empty() ? "" : " · verified by " + item.verify) +
-                            (item.unpack.empty() ? "" : " · unpacked as " + item.unpack)});
+                            (item.unpack.empty() ? "" : " · unpacked as " + item.unpack) +
+                            (item.streams ? " · ranks start before it is whole" : "")});
     return format_rows(rows, "  ");
 }
 

@@ -11,6 +11,7 @@ struct StagedItem {
     std::string shown;        ///< the same without that
     std::string verify;       ///< as in the spec
     std::string unpack = {};  ///< "tar", "zip"; empty: it stays as it is
+    bool streams = false;     ///< ranks start before all of it is there
     std::string found = {};   ///< what `plan` saw of it, in words; empty: nobody has looked
 };
 

@@ -7,12 +7,13 @@
 namespace autolaunch::launcher {
 
 enum class Doing : std::uint8_t {
-    working,  ///< its processes use CPU time, read or write
-    still,    ///< they do neither
-    stopped,  ///< by SIGSTOP
-    blocked,  ///< it is within the kernel and cannot be woken: a disk, a file server, a driver
-    traced,   ///< a debugger holds it
-    waits,    ///< for others in a collective, by its Python stack
+    working,      ///< its processes use CPU time, read or write
+    still,        ///< they do neither
+    stopped,      ///< by SIGSTOP
+    blocked,      ///< it is within the kernel and cannot be woken: a disk, a file server, a driver
+    traced,       ///< a debugger holds it
+    waits,        ///< for others in a collective, by its Python stack
+    awaits_data,  ///< it stands still while data comes that it was started without
 };
 
 /// What the processes of a rank, it and all its descendants, had used up to a moment.

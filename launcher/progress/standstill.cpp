@@ -96,7 +96,11 @@ Standstill judge_standstill(const StandstillFacts& facts) {
         facts.overdue.by_signs ? "nothing was printed, read, written or sent" : "no step",
         seconds(facts.overdue.silence));
     found.moves_elsewhere =
-        facts.overdue.by_signs && facts.quiet && *facts.quiet < facts.overdue.silence / 2;
+        (facts.overdue.by_signs && facts.quiet && *facts.quiet < facts.overdue.silence / 2) ||
+        std::any_of(facts.activities.begin(), facts.activities.end(),
+                    [](const RankActivity& activity) {
+                        return activity.doing == Doing::awaits_data;  // who brings it is watched
+                    });
     if (facts.overdue.by_signs && facts.overdue.usual.count() > 0)
         found.headline +=
             fmt::format(", where something comes every {:.1f} s", seconds(facts.overdue.usual));

@@ -20,7 +20,8 @@ struct StandstillFacts {
 };
 
 struct Standstill {
-    /// Other nodes go on: only there nothing is printed, read or sent.
+    /// Other nodes go on: only there nothing is printed, read or sent. Or data still comes that
+    /// ranks may wait for.
     bool moves_elsewhere = false;
     /// It will not end by itself. False: a rank works, and may come to its next step.
     bool sure = false;

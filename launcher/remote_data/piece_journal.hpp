@@ -1,5 +1,6 @@
 #pragma once
 #include "base/unique_fd.hpp"
+#include "stage_cache/stage_part.hpp"
 
 #include <autolaunch/digest.hpp>
 
@@ -18,7 +19,7 @@ namespace autolaunch::launcher {
 /// Owner: who fills the tree. Threads: add() any. Blocks: while the disk does.
 class PieceJournal {
 public:
-    static constexpr const char* kName = "pieces";
+    static constexpr const char* kName = kPieces;
 
     /// Reads what an earlier attempt has left in that folder. Throws SystemError.
     PieceJournal(int folder, std::string shown);

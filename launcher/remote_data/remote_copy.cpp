@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t kConnections = 2;  // for each thread that would copy files
 constexpr std::size_t kChunk = ChunkedDigest::kChunk;
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 constexpr std::size_t kMostChunks = 8;  // of one request: what a server answers late costs little
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 51;  // whose chunks have a place in 32 bits
 
@@ -54,9 +55,11 @@ public:
           options_(options),
           progress_(progress),
           threads_(kConnections * static_cast<std::size_t>(options.threads)),
+          into_(place.into),
           files_(place.into, place.shown),
           journal_(place.beside, place.shown + '/' + PieceJournal::kName),
-          throttle_(options.bytes_per_second) {}
+          throttle_(options.bytes_per_second),
+          first_(place_of(tree, options.first)) {}
 
     void run() {
         files_.make_folders_and_links(tree_);
@@ -103,13 +106,13 @@ private:
                 runs_.pop_front();
                 return run;
             }
-            if (next_entry_ == tree_.entries.size()) {
+            const std::size_t at = next_entry();
+            if (at == tree_.entries.size()) {
                 if (looking_ == 0)
                     return std::nullopt;
                 changed_.wait(lock);
                 continue;
             }
-            const std::size_t at = next_entry_++;
             if (tree_.entries[at].kind != TreeEntry::Kind::file)
                 continue;
             ++looking_;
@@ -130,12 +133,28 @@ private:
         }
     }
 
+    /// With the lock. As they are listed, but for the one that is to be the first.
+    std::size_t next_entry() {
+        if (first_ != kNone)
+            return std::exchange(first_, kNone);
+        if (next_entry_ < tree_.entries.size() && tree_.entries[next_entry_].path == options_.first)
+            ++next_entry_;
+        return next_entry_ == tree_.entries.size() ? next_entry_ : next_entry_++;
+    }
+
+    static std::size_t place_of(const Tree& tree, const std::string& path) {
+        for (std::size_t at = 0; at < tree.entries.size() && !path.empty(); ++at)
+            if (tree.entries[at].path == path)
+                return at;
+        return kNone;
+    }
+
     std::vector<Run> begin(std::size_t at) {
         TreeEntry& entry = tree_.entries[at];
         if (entry.bytes > kMostBytes)
             remote_unusable(entry.path + " is too large", {});
         if (is_here(files_, entry, options_, progress_)) {
-            ++progress_.files;
+            is_whole(entry);
             return {};
         }
         auto file = std::make_shared<Coming>();
@@ -265,6 +284,12 @@ private:
         files_.dress(file.fd.get(), entry);
         file.fd.reset();
         entry.digest = hash128_of(file.digests);
+        is_whole(entry);
+    }
+
+    void is_whole(const TreeEntry& entry) {
+        if (options_.on_whole)
+            options_.on_whole(entry, into_);
         ++progress_.files;
     }
 
@@ -273,12 +298,13 @@ private:
     const CopyOptions& options_;
     CopyProgress& progress_;
     const std::size_t threads_;
+    const int into_;
     const TreeFiles files_;
     PieceJournal journal_;
     Throttle throttle_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::size_t next_entry_ = 0;
+    std::size_t next_entry_ = 0, first_;  // of the latter, until its turn
     int looking_ = 0;
     std::deque<Run> runs_;
     std::exception_ptr failure_;

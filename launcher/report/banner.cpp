@@ -70,6 +70,12 @@ std::string staging_line(const DataStaging& staging) {
                        format_bytes(static_cast<std::uint64_t>(staging.of)));
 }
 
+std::string coming_line(const DataComes& data) {
+    return fmt::format("  streams   {}: {} in {} come while ranks run", data.name,
+                       format_bytes(static_cast<std::uint64_t>(data.bytes)),
+                       plural(static_cast<int>(data.files), "file"));
+}
+
 std::string staged_line(const DataStaged& staged) {
     const std::string what = fmt::format("  staged    {}: {} in {}", staged.name,
                                          format_bytes(static_cast<std::uint64_t>(staged.bytes)),

@@ -13,6 +13,7 @@ std::string banner(const JobStarted& job, std::string_view version, const TextSt
 /// exclusive on 8 NUMA nodes · 32 GPUs". A restart's is short. Pure.
 std::string preload_line(const PythonPreloaded& imports);
 std::string staging_line(const DataStaging& staging);
+std::string coming_line(const DataComes& data);
 std::string staged_line(const DataStaged& staged);
 std::string staging_out_line(const DataStagingOut& staging);
 std::string staged_out_line(const DataStagedOut& staged);

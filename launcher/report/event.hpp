@@ -250,11 +250,12 @@ struct HeadChanged {
     std::string node, from;
     int term = 0;  ///< of its reign: each later one has a higher
 };
-/// A rank could not be started at all.
+/// A rank could not be started at all; or, while it ran, what it was started without does not come.
 struct SpawnFailed {
     int rank = 0;
     std::string what, hint;
     Cause cause = Cause::cannot_start;
+    bool while_running = false;
 };
 /// A rank is not where the plan put it. A warning for the whole node goes with it.
 struct PlacementDrifted {
@@ -285,6 +286,11 @@ struct SpareReady {
 struct DataStaging {
     std::string name;
     std::int64_t bytes = 0, of = 0;
+};
+/// Ranks of a node are started before it is there: each file is once it is whole.
+struct DataComes {
+    std::string name, path;
+    std::int64_t bytes = 0, files = 0;
 };
 /// It is there.
 struct DataStaged {
@@ -334,9 +340,9 @@ struct Event {
                  StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
                  WorldChanged, NodeJoined, NodeDrained, JobAsked, HeadLost, HeadChanged,
                  SpawnFailed, PlacementDrifted, GpuPlacementKnown, PythonPreloaded, SpareReady,
-                 DataStaging, DataStaged, DataStagingOut, DataStagedOut, DataLeft, WarningRaised,
-                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobHung,
-                 StragglersSeen, WaitsMeasured, JobEnded>
+                 DataStaging, DataComes, DataStaged, DataStagingOut, DataStagedOut, DataLeft,
+                 WarningRaised, FlightShown, StandstillNoticed, StandstillOver, StacksShown,
+                 JobHung, StragglersSeen, WaitsMeasured, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -300,6 +300,8 @@ std::pair<const char*, Json> describe(const HeadChanged& e) {
 std::pair<const char*, Json> describe(const SpawnFailed& e) {
     Json json = {{"rank", e.rank}, {"what", e.what}};
     set_if_any(json, "hint", e.hint);
+    if (e.while_running)
+        json["while_running"] = true;
     return {"spawn_failed", json};
 }
 std::pair<const char*, Json> describe(const PlacementDrifted& e) {
@@ -315,6 +317,10 @@ std::pair<const char*, Json> describe(const PythonPreloaded& e) {
 }
 std::pair<const char*, Json> describe(const DataStaging& e) {
     return {"data_staging", {{"name", e.name}, {"bytes", e.bytes}, {"of", e.of}}};
+}
+std::pair<const char*, Json> describe(const DataComes& e) {
+    return {"data_comes",
+            {{"name", e.name}, {"path", e.path}, {"bytes", e.bytes}, {"files", e.files}}};
 }
 std::pair<const char*, Json> describe(const DataStaged& e) {
     return {"data_staged",

@@ -200,7 +200,8 @@ std::optional<Happening> parse_what(const std::string& name, const JsonLine& lin
     if (name == "spawn_failed")
         return SpawnFailed{.rank = known_or(line, "rank", 0),
                            .what = known_or<std::string>(line, "what", ""),
-                           .hint = known_or<std::string>(line, "hint", "")};
+                           .hint = known_or<std::string>(line, "hint", ""),
+                           .while_running = known_or(line, "while_running", false)};
     if (name == "warning")
         return WarningRaised{known_or<std::string>(line, "text", "")};
     if (name == "job_ended")

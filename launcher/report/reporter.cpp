@@ -194,6 +194,11 @@ void Reporter::show(const Event&, const DataStaging& staging) {
         console_.write_message(staging_line(staging));
 }
 
+void Reporter::show(const Event&, const DataComes& data) {
+    if (!options_.quiet)
+        console_.write_message(coming_line(data));
+}
+
 void Reporter::show(const Event&, const DataStaged& staged) {
     if (!options_.quiet)
         console_.write_message(staged_line(staged));
@@ -378,8 +383,9 @@ void Reporter::show(const Event&, const HeadChanged& changed) {
 }
 
 void Reporter::show(const Event&, const SpawnFailed& failure) {
-    const std::string who =
-        console_.style().red(fmt::format("✗ rank {} could not be started", failure.rank));
+    const std::string who = console_.style().red(
+        failure.while_running ? std::string("✗ data that ranks run on does not come")
+                              : fmt::format("✗ rank {} could not be started", failure.rank));
     console_.write_message(fmt::format("{}: {}", who, failure.what));
     if (!failure.hint.empty())
         console_.write_message("    " + failure.hint);

@@ -111,6 +111,7 @@ private:
     void show(const Event& event, const WarningRaised& warning);
     void show(const Event& event, const PythonPreloaded& imports);
     void show(const Event& event, const DataStaging& staging);
+    void show(const Event& event, const DataComes& data);
     void show(const Event& event, const DataStaged& staged);
     void show(const Event& event, const DataStagingOut& staging);
     void show(const Event& event, const DataStagedOut& staged);

@@ -455,7 +455,7 @@ void RecordBuilder::on(const Event& event, const SpawnFailed& failed) {
     RecordFailure failure{.at = time_of(event), .generation = event.generation};
     failure.cause = "cannot_start";
     failure.who = fmt::format("rank {}", failed.rank);
-    failure.how = "could not be started";
+    failure.how = failed.while_running ? "lacks data that does not come" : "could not be started";
     failure.what = shortened(failed.what);
     failure.remedy = shortened(failed.hint);
     add_failure(std::move(failure));

@@ -625,7 +625,10 @@ Section storage_section() {
           "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. Or of a server: s3://bucket/key, "
           "s3://bucket/folder/, https://host/file. `verify`: sha256: and 64 digits of a file, or "
           "of a folder the name of a list in it, as sha256sum writes one. `unpack`: true (by its "
-          "name), tar (also with gzip or zstd) or zip: ranks get the folder that it holds."},
+          "name), tar (also with gzip or zstd) or zip: ranks get the folder that it holds. "
+          "`start`: all "
+          "(ranks start once all of it is there) or streaming (they start at once, and find each "
+          "file under its name once it is whole)."},
          {"stage_out", Form::stage_out, FIELD(storage.stage_out), "",
           "Folders on each node's own disk that ranks write to, and where their files go when the "
           "job ends: {from: results, to: /shared/results}, whose folder is in "

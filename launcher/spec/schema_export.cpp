@@ -219,7 +219,8 @@ Json form_schema(const Key& key) {
                 {"from", text_value},
                 {"as", any_of({{{"type", "string"}, {"pattern", "^[A-Za-z0-9_]{1,64}$"}}})},
                 {"verify", text_value},
-                {"unpack", {{"enum", {true, false, "tar", "zip"}}}}};
+                {"unpack", {{"enum", {true, false, "tar", "zip"}}}},
+                {"start", {{"enum", {"all", "streaming"}}}}};
             return {{"type", "array"}, {"items", item}};
         }
         case Form::stage_out: {

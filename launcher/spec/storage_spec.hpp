@@ -13,6 +13,8 @@ struct StageInSpec {
     std::string name;    ///< ranks find it by AUTOLAUNCH_DATA_NAME, in capitals
     std::string verify;  ///< "sha256:…" of a file; or of a folder the list in it; empty: neither
     std::string unpack;  ///< "tar", "zip"; empty: it stays as it is
+    /// Ranks start at once, and a file is there once it is whole; else once all is there.
+    bool streams = false;
 
     bool operator==(const StageInSpec&) const = default;
 };

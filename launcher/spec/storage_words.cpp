@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kSha256 = "sha256:";
 constexpr std::size_t kMostItems = 64, kMostName = 64;
-const std::vector<std::string> kItemKeys = {"from", "as", "verify", "unpack"};
+const std::vector<std::string> kItemKeys = {"from", "as", "verify", "unpack", "start"};
 
 /// Below the source: it is looked for there, and nowhere else.
 bool is_name_below(const std::string& text) {
@@ -81,6 +81,7 @@ public:
                         (needed[0] == 'f' ? "what is staged" : "a name for ranks to find it by"));
         check_way(value, item);
         check_unpack(value, item);
+        check_start(value, item);
         return good_;
     }
 
@@ -109,6 +110,15 @@ private:
                     "or zip");
     }
 
+    /// Ranks are told beforehand what will be there.
+    void check_start(const Value& value, const StageInSpec& item) {
+        const Entry* const start = value.find("start");
+        if (item.streams && start != nullptr && !item.unpack.empty())
+            complain(start->value.at, path_ + ".start",
+                     "is streaming, and what an archive holds is known once all of it is "
+                     "unpacked: write all, or stage what was unpacked before");
+    }
+
     void read_key(const Entry& entry, StageInSpec& item) {
         const std::string& text = entry.value.text;
         if (entry.key == "from") {
@@ -132,6 +142,12 @@ private:
             if (text != "true" && text != "false" && text != "tar" && text != "zip")
                 return expected(entry, "true (by its name), tar (also with gzip or zstd) or zip");
             item.unpack = text == "false" ? "" : text;
+        } else if (entry.key == "start") {
+            if (text != "all" && text != "streaming")
+                return expected(entry,
+                                "all (ranks start once all of it is there) or streaming "
+                                "(they start at once, and its files come one by one)");
+            item.streams = text == "streaming";
         } else {
             unknown(entry, kItemKeys);
         }

@@ -302,6 +302,7 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
     write_part_file(part, kManifest, text);
     write_part_file(part, kMarks, marks);
     remove_beneath(part.own_folder(), kBootFile);
+    remove_beneath(part.own_folder(), kPieces);  // of an attempt that came otherwise
     if (::syncfs(part.own_folder()) != 0)
         throw SystemError(errno, "write " + part.path().string());
     const UniqueFd all = lock_all();

@@ -11,6 +11,9 @@ inline constexpr char kBootFile[] = "boot";
 /// In a part and in what is whole: the tree itself.
 inline constexpr char kTree[] = "tree";
 
+/// In a part: which chunks of its files have come (PieceJournal).
+inline constexpr char kPieces[] = "pieces";
+
 /// Throws SystemError.
 void write_part_file(const StagePart& part, const char* name, std::string_view text);
 

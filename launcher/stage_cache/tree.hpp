@@ -1,4 +1,6 @@
 #pragma once
+#include "base/escaped_word.hpp"
+
 #include <autolaunch/digest.hpp>
 
 #include <cstdint>
@@ -70,9 +72,7 @@ std::string marks_text(const std::vector<Mark>& marks);
 /// Throws Error{corrupt}.
 std::vector<Mark> parse_marks_text(std::string_view text);
 
-/// Blanks, line ends and '%' as %XX: one word of one line, whatever bytes a path has.
-std::string escaped_word(std::string_view text);
-/// Throws Error{corrupt}.
+/// What escaped_word() has made. Throws Error{corrupt}.
 std::string unescaped_word(std::string_view word);
 
 /// Whether a link of this path, by its words alone, leads to a place within the tree: upwards first

@@ -21,20 +21,6 @@ namespace {
 
 constexpr std::int64_t kWriteBack = 8 << 20;  // from so many bytes on, the disk may begin
 
-[[noreturn]] void was_changed(const std::string& shown) {
-    throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
-                    shown + " was changed while it was staged",
-                    "start the job once nobody writes there any more");
-}
-
-void check_unchanged(int fd, const TreeEntry& entry, const std::string& shown) {
-    const struct stat now = facts_of(fd, shown);
-    if (!S_ISREG(now.st_mode) || now.st_size != entry.bytes ||
-        nanoseconds_of(now.st_mtim) != entry.mtime_ns ||
-        nanoseconds_of(now.st_ctim) != entry.ctime_ns)
-        was_changed(shown);
-}
-
 /// As much as there is, up to a chunk.
 std::size_t read_chunk(int fd, char* into, off_t at, const std::string& shown) {
     std::size_t got = 0;
@@ -59,6 +45,7 @@ public:
     Copier(SourceTree& source, int into, const std::string& into_shown, const CopyOptions& options,
            CopyProgress& progress)
         : source_(source),
+          into_(into),
           files_(into, into_shown),
           options_(options),
           progress_(progress),
@@ -89,6 +76,8 @@ private:
                     continue;
                 if (!is_here(files_, entry, options_, progress_))
                     copy(entry, buffer);
+                if (options_.on_whole && !stop_)
+                    options_.on_whole(entry, into_);
                 ++progress_.files;
             }
         } catch (...) {
@@ -130,6 +119,7 @@ private:
     }
 
     SourceTree& source_;
+    const int into_;
     const TreeFiles files_;
     const CopyOptions& options_;
     CopyProgress& progress_;
@@ -148,6 +138,20 @@ Mark mark_of(int folder, const std::string& path, int flags) {
 }
 
 }  // namespace
+
+void was_changed(const std::string& shown) {
+    throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
+                    shown + " was changed while it was staged",
+                    "start the job once nobody writes there any more");
+}
+
+void check_unchanged(int fd, const TreeEntry& entry, const std::string& shown) {
+    const struct stat now = facts_of(fd, shown);
+    if (!S_ISREG(now.st_mode) || now.st_size != entry.bytes ||
+        nanoseconds_of(now.st_mtim) != entry.mtime_ns ||
+        nanoseconds_of(now.st_ctim) != entry.ctime_ns)
+        was_changed(shown);
+}
 
 void ChunkedDigest::add(const void* chunk, std::size_t bytes) {
     chunks_.push_back(hash128(chunk, bytes));

@@ -25,6 +25,10 @@ struct CopyOptions {
     bool may_resume = true;             ///< what is there already counts, if it is whole
     /// A copy that has come otherwise, from another node; it is linked into the tree.
     std::function<std::optional<FileHere>(const TreeEntry&)> find_here = {};
+    /// A file is whole below `into`, with its last mode and its digest; by any thread, once for
+    /// each file. What it throws ends the copy.
+    std::function<void(const TreeEntry& entry, int into)> on_whole = {};
+    std::string first = {};  ///< the file that is read before the others; empty: as they are listed
 };
 
 /// Whether nothing of the source is needed for a file: it has come otherwise, was whole in an
@@ -38,6 +42,11 @@ bool is_here(const TreeFiles& files, TreeEntry& entry, const CopyOptions& option
 /// Blocks: until all is there or one failed.
 void copy_tree(SourceTree& source, int into, const std::string& into_shown,
                const CopyOptions& options, CopyProgress& progress);
+
+/// Throws ExitError 66 where an open file of a source is not as it was when it was looked at.
+void check_unchanged(int fd, const TreeEntry& entry, const std::string& shown);
+/// Throws ExitError 66, which names the file.
+[[noreturn]] void was_changed(const std::string& shown);
 
 /// After copy_tree(): nobody may write there any more. Returns how it all looks.
 std::vector<Mark> finish_tree(int into, const Tree& tree);

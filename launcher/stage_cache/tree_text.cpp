@@ -23,12 +23,6 @@ constexpr int kOctal = 8;
     throw Error(ErrorCode::corrupt, "it is no manifest of a staged tree: " + why);
 }
 
-int digit_of(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 template <class Number>
 Number number_in(std::string_view text, int base = 10) {
     Number value{};
@@ -136,35 +130,11 @@ void check_one_file(const Tree& tree) {
 
 }  // namespace
 
-std::string escaped_word(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte <= 0x20 || byte == 0x7F || c == '%')
-            out += fmt::format("%{:02X}", byte);
-        else
-            out += c;
-    }
-    return out;
-}
-
-std::string unescaped_word(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        if (text[at] != '%') {
-            out += text[at];
-            continue;
-        }
-        const int high = at + 2 < text.size() ? digit_of(text[at + 1]) : -1;
-        const int low = at + 2 < text.size() ? digit_of(text[at + 2]) : -1;
-        if (high < 0 || low < 0)
-            refuse_text("a '%' without two digits");
-        out += static_cast<char>(high * 16 + low);
-        at += 2;
-    }
-    return out;
+std::string unescaped_word(std::string_view word) {
+    auto text = plain_word(word);
+    if (!text)
+        refuse_text("a '%' without two digits");
+    return std::move(*text);
 }
 
 std::int64_t Tree::bytes() const {

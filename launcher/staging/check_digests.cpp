@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -27,51 +28,77 @@ constexpr std::size_t kDigits = 64;
     throw ExitError(exit_code::kBadData, ErrorCode::mismatch, what, std::move(hint));
 }
 
-/// A copy's bytes; nobody else writes there.
-MappedFile map_copy(int folder, const std::string& path) {
-    return MappedFile(open_beneath(folder, path, O_RDONLY).get(), "read " + path);
-}
-
-std::string sha256_of(int folder, const std::string& path) {
-    return hex(crypto::sha256(crypto::bytes_of(map_copy(folder, path).text())));
-}
-
-void check_one(int folder, const std::string& path, const std::string& wanted,
-               const std::string& shown, const std::string& by) {
-    if (const std::string digest = sha256_of(folder, path); digest != wanted)
-        is_not(shown + " has sha256:" + digest + ", and not " + wanted + ", as " + by + " says",
-               "it is another version or was damaged: fetch it anew, or write down the new digest");
-}
-
-void check_list(int folder, const Tree& tree, const std::string& list, const std::string& shown) {
-    std::map<std::string, std::string> wanted;
-    try {
-        for (ListedDigest& line : parse_digest_list(map_copy(folder, list).text()))
-            wanted[line.path] = line.digest;
-    } catch (const SystemError&) {
-        is_not(shown + " has no " + list,
-               "storage.stage_in's `verify` has to name a list that is in the folder");
-    } catch (const Error& error) {
-        is_not(shown + "/" + list + ": " + error.what(), "write it with sha256sum");
-    }
-    std::set<std::string> seen;
-    for (const TreeEntry& entry : tree.entries) {
-        if (entry.kind != TreeEntry::Kind::file || entry.path == list)
-            continue;
-        const auto line = wanted.find(entry.path);
-        if (line == wanted.end())
-            is_not(shown + "/" + entry.path + " is not in " + list,
-                   "add it there, or remove it from the folder");
-        check_one(folder, entry.path, line->second, shown + "/" + entry.path, list);
-        seen.insert(entry.path);
-    }
-    for (const auto& [path, digest] : wanted)
-        if (!seen.contains(path))
-            is_not(shown + "/" + path + " is not there, and " + list + " has it",
-                   "the folder is not whole");
+/// A copy's file; nobody else writes there.
+UniqueFd open_copy(int folder, const TreeEntry& entry) {
+    UniqueFd file = open_beneath(folder, entry.path, O_RDONLY);
+    if (!file)
+        throw SystemError(errno, "open " + entry.path);
+    return file;
 }
 
 }  // namespace
+
+DigestCheck::DigestCheck(const Tree& tree, std::string verify, std::string shown)
+    : verify_(std::move(verify)), shown_(std::move(shown)) {
+    if (verify_.empty())
+        return;
+    const bool is_one = verify_.starts_with(kSha256);
+    if (is_one && !tree.is_file)
+        is_not(shown_ + " is a folder",
+               "of a folder `verify` is the name of a list in it, as sha256sum writes one");
+    if (!is_one && tree.is_file)
+        is_not(shown_ + " is a file", "of a file `verify` is sha256: and its 64 digits");
+    if (is_one)
+        return;
+    list_ = verify_;
+    const bool is_there =
+        std::any_of(tree.entries.begin(), tree.entries.end(), [this](const TreeEntry& entry) {
+            return entry.kind == TreeEntry::Kind::file && entry.path == list_;
+        });
+    if (!is_there)
+        is_not(shown_ + " has no " + list_,
+               "storage.stage_in's `verify` has to name a list that is in the folder");
+}
+
+void DigestCheck::load(const Tree& tree, int file) {
+    const std::string shown_list = shown_ + "/" + list_;
+    try {
+        for (ListedDigest& line : parse_digest_list(MappedFile(file, "read " + shown_list).text()))
+            wanted_[line.path] = line.digest;
+    } catch (const SystemError&) {
+        throw;
+    } catch (const Error& error) {
+        is_not(shown_list + ": " + error.what(), "write it with sha256sum");
+    }
+    std::set<std::string> seen;
+    for (const TreeEntry& entry : tree.entries) {
+        if (entry.kind != TreeEntry::Kind::file || entry.path == list_)
+            continue;
+        if (!wanted_.contains(entry.path))
+            is_not(shown_ + "/" + entry.path + " is not in " + list_,
+                   "add it there, or remove it from the folder");
+        seen.insert(entry.path);
+    }
+    for (const auto& [path, digest] : wanted_)
+        if (!seen.contains(path))
+            is_not(shown_ + "/" + path + " is not there, and " + list_ + " has it",
+                   "the folder is not whole");
+    is_loaded_ = true;
+}
+
+void DigestCheck::check(const TreeEntry& entry, int file) const {
+    if (verify_.empty() || entry.path == list_)
+        return;
+    const std::string shown = list_.empty() ? shown_ : shown_ + "/" + entry.path;
+    const std::string wanted =
+        list_.empty() ? verify_.substr(kSha256.size()) : wanted_.at(entry.path);
+    const MappedFile bytes(file, "read " + shown);
+    if (const std::string digest = hex(crypto::sha256(crypto::bytes_of(bytes.text())));
+        digest != wanted)
+        is_not(shown + " has sha256:" + digest + ", and not " + wanted + ", as " +
+                   (list_.empty() ? "the spec" : list_) + " says",
+               "it is another version or was damaged: fetch it anew, or write down the new digest");
+}
 
 std::vector<ListedDigest> parse_digest_list(std::string_view text) {
     std::vector<ListedDigest> list;
@@ -96,17 +123,13 @@ std::vector<ListedDigest> parse_digest_list(std::string_view text) {
 
 void check_digests(int folder, const Tree& tree, const std::string& verify,
                    const std::string& shown) {
-    if (verify.empty())
-        return;
-    if (!verify.starts_with(kSha256)) {
-        if (tree.is_file)
-            is_not(shown + " is a file", "of a file `verify` is sha256: and its 64 digits");
-        return check_list(folder, tree, verify, shown);
-    }
-    if (!tree.is_file)
-        is_not(shown + " is a folder",
-               "of a folder `verify` is the name of a list in it, as sha256sum writes one");
-    check_one(folder, tree.entries.at(0).path, verify.substr(kSha256.size()), shown, "the spec");
+    DigestCheck digests(tree, verify, shown);
+    for (const TreeEntry& entry : tree.entries)
+        if (digests.needs_list() && entry.path == digests.list())
+            digests.load(tree, open_copy(folder, entry).get());
+    for (const TreeEntry& entry : tree.entries)
+        if (entry.kind == TreeEntry::Kind::file && !verify.empty())
+            digests.check(entry, open_copy(folder, entry).get());
 }
 
 }  // namespace autolaunch::launcher

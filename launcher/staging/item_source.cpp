@@ -7,6 +7,7 @@
 #include "stage_cache/stage_part.hpp"
 #include "stage_cache/tree_walk.hpp"
 #include "staging/check_digests.hpp"
+#include "staging/local_files.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -80,6 +81,23 @@ void ItemSource::read_for(StagingRequest& request, StageCache& cache) const {
                               CopyProgress& progress) {
             fetch_tree(*remote_, source.tree, part, options, progress);
         };
+}
+
+// One file after the other, for the first is needed first; and each as it was when it was listed.
+void ItemSource::stream_for(StagingRequest& request, StreamView& view) const {
+    if (!item_.verify.empty() && !is_of_archive(item_.verify))
+        request.copy.first = item_.verify;
+    request.fill = [this, &view](StagePart& part, SourceTree& source, const CopyOptions& options,
+                                 CopyProgress& progress) {
+        CopyOptions shown = options;
+        shown.on_whole = [&](const TreeEntry& entry, int into) {
+            if (!remote_)
+                check_unchanged(source.open(entry).get(), entry, source.path_of(entry));
+            view.add(entry, into, entry.path);
+        };
+        const auto files = remote_ ? nullptr : local_files(source);
+        fetch_tree(remote_ ? *remote_ : *files, source.tree, part, shown, progress);
+    };
 }
 
 void ItemSource::verify_for(StagingRequest& request) const {

@@ -4,6 +4,7 @@
 #include "remote_data/remote_source.hpp"
 #include "stage_cache/stage_tree.hpp"
 #include "staging/stager_words.hpp"
+#include "staging/stream_view.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -29,11 +30,14 @@ public:
     std::string words() const;
     bool is_remote() const { return launcher::is_remote(item_.from); }
     bool is_unpacked() const { return kind_.has_value(); }
+    bool streams() const { return item_.streams; }
 
     /// What is there now.
     SourceTree look();
     /// After look(): has a request copy it, or fetch it, and unpack it.
     void read_for(StagingRequest& request, StageCache& cache) const;
+    /// The same of what ranks use while it comes: file after file, each shown once it is whole.
+    void stream_for(StagingRequest& request, StreamView& view) const;
     /// Has a request compare what is there then with the spec's digests. An archive's own is
     /// compared where it is read, before it is unpacked.
     void verify_for(StagingRequest& request) const;

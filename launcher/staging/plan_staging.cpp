@@ -39,8 +39,8 @@ std::string amount(const Tree& tree) {
 
 std::string look_at(const StagedItem& item, const std::string& scratch) {
     try {
-        ItemSource from({item.name, item.from, item.verify, item.unpack}, environment_of_process(),
-                        nullptr);
+        ItemSource from({item.name, item.from, item.verify, item.unpack, item.streams},
+                        environment_of_process(), nullptr);
         const SourceTree source = from.look();
         std::error_code none;
         if (!fs::is_directory(stage_folder(scratch) / "stage", none))
@@ -80,7 +80,8 @@ void plan_staging(LaunchPlan& plan) {
                                  .from = from,
                                  .shown = shown_source(from),
                                  .verify = item.verify,
-                                 .unpack = item.unpack});
+                                 .unpack = item.unpack,
+                                 .streams = item.streams});
     }
 }
 

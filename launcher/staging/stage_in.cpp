@@ -1,13 +1,22 @@
 #include "staging/stage_in.hpp"
 
+#include "base/file_io.hpp"
+#include "base/stream_listing.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "session/environment.hpp"
+#include "stage_cache/beneath.hpp"
 #include "staging/node_words.hpp"
 #include "staging/stager_order.hpp"
 
 #include <fmt/format.h>
 #include <asio/post.hpp>
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -18,7 +27,8 @@ namespace {
 
 constexpr auto kSilence = std::chrono::seconds(15);  // of the stager, which speaks once a second
 constexpr auto kBetweenLines = std::chrono::seconds(5);
-constexpr int kHead = 0;  // who hands over, see HandOver
+constexpr auto kBetweenLinesOfRanks = std::chrono::minutes(1);  // which have lines of their own
+constexpr int kHead = 0;                                        // who hands over, see HandOver
 
 }  // namespace
 
@@ -35,6 +45,8 @@ StageIn::~StageIn() {
     handed_.clear();
     stager_.reset();
     try {
+        if (streams_)  // its folders let nobody write any more
+            empty_beneath(streams_->lock(), streams_->path().string());
         if (has_folder_)
             StageCache(plan_.staging.scratch, 0);
     } catch (const Error&) {
@@ -90,7 +102,7 @@ bool StageIn::is_settled(int generation, std::function<void()> then) {
     if (failure_)
         throw ExitError(failure_->exit_code, ErrorCode::invalid_argument, failure_->what,
                         failure_->hint);
-    if (state_ == State::settled)
+    if (ranks_may_start_)
         return true;
     then_ = std::move(then);
     return false;
@@ -111,6 +123,10 @@ void StageIn::begin() {
         ++started_;
         StagerOrder order = stager_order(plan_);
         order.role = role();
+        if (std::any_of(order.items.begin(), order.items.end(),
+                        [](const StagerItem& item) { return item.streams; }))
+            make_streams_folder();
+        order.streams = streams_path_;
         has_folder_ = order.role != StagerRole::alone;
         is_node_ = order.role == StagerRole::node;
         stager_->send(as_line(order));
@@ -147,6 +163,8 @@ void StageIn::hear(const std::string& line) {
             want(wanted);
         for (const StagedData& data : word.staged)
             take(data);
+        for (const StreamBegun& stream : word.streams)
+            take(stream);
         for (const StagingFailure& failure : word.failed)
             fail(failure);
         if (word.done)
@@ -214,23 +232,39 @@ void StageIn::answer_all() {
         hear_node(node, text);
 }
 
+// Of what ranks use while it comes: to the stager, each as it comes.
+std::function<void(const HandOver::Copy&)> StageIn::copies_of(int item) {
+    if (!plan_.staging.items.at(static_cast<std::size_t>(item)).streams ||
+        member_.node_rank() == kHead)
+        return {};
+    return [this, item](const HandOver::Copy& copy) {
+        if (stager_)
+            stager_->send(as_line(
+                AgentWord{.came = {{.item = item, .copies = {{copy.original, copy.path}}}}}));
+    };
+}
+
 HandOver& StageIn::hand_over_of(int item) {
     const auto found = handed_.find(item);
     if (found != handed_.end())
         return found->second;
     const std::string name = plan_.staging.items.at(static_cast<std::size_t>(item)).name;
     return handed_
-        .try_emplace(
-            item, io_, member_, address_,
-            HandOver::Subject{.channel = control::RelayChannel::staging,
-                              .label = "storage.stage_in",
-                              .what = name + " comes",
-                              .number = item,
-                              .are_programs = false,
-                              .on_progress =
-                                  [this, name, item](std::int64_t bytes) {
-                                      show({.name = name, .bytes = bytes, .of = bytes_[item]});
-                                  }})
+        .try_emplace(item, io_, member_, address_,
+                     HandOver::Subject{
+                         .channel = control::RelayChannel::staging,
+                         .label = "storage.stage_in",
+                         .what = name + " comes",
+                         .number = item,
+                         .are_programs = false,
+                         .on_progress =
+                             [this, name, item](std::int64_t bytes) {
+                                 show({.name = name, .bytes = bytes, .of = bytes_[item]});
+                             },
+                         .on_copy = copies_of(item),
+                         .patience = plan_.staging.items.at(static_cast<std::size_t>(item)).streams
+                                         ? std::optional(plan_.spec.storage.timeout)
+                                         : std::nullopt})
         .first->second;
 }
 
@@ -241,7 +275,10 @@ void StageIn::want(const WantedFiles& wanted) {
         HandOver::Wanted files{
             .why_not = {}, .why_whole = "-", .files = {}, .cache = wanted.copies, .most_bytes = 0};
         files.most_bytes = std::numeric_limits<std::int64_t>::max();
-        for (std::size_t i = 0; i < wanted.paths.size(); ++i)
+        for (std::size_t i = 0; i < wanted.times.size(); ++i)
+            files.coming.push_back(
+                {wanted.paths[i], wanted.sizes[i], wanted.times[i], wanted.modes[i]});
+        for (std::size_t i = 0; i < wanted.paths.size() && files.coming.empty(); ++i)
             files.files.push_back({wanted.paths[i], {{.offset = 0, .bytes = wanted.sizes[i]}}});
         return files;
     };
@@ -293,20 +330,87 @@ void StageIn::take(const StagedData& data) {
                        .read_bytes = data.read_bytes,
                        .was_here = data.was_here,
                        .took = data.took});
+    see_whether_all_began();
+}
+
+void StageIn::take(const StreamBegun& stream) {
+    coming_[stream.name] = stream.path;
+    report_(DataComes{
+        .name = stream.name, .path = stream.path, .bytes = stream.bytes, .files = stream.files});
+    see_whether_all_began();
+}
+
+void StageIn::see_whether_all_began() {
+    const auto& items = plan_.staging.items;
+    if (std::all_of(items.begin(), items.end(), [this](const StagedItem& item) {
+            return held_.contains(item.name) || coming_.contains(item.name);
+        }))
+        let_start();
+}
+
+// Not from within a handler of the stager.
+void StageIn::let_start() {
+    if (std::exchange(ranks_may_start_, true))
+        return;
+    asio::post(io_, [this, alive = std::weak_ptr(alive_)] {
+        if (alive.expired())
+            return;
+        if (const auto then = std::exchange(then_, nullptr))
+            then();
+    });
+}
+
+// It goes with this process, or with the next use of the cache.
+void StageIn::make_streams_folder() {
+    const StageCache cache(plan_.staging.scratch, plan_.spec.storage.limit_bytes.value_or(0));
+    streams_.emplace(cache.make_folder_for_copies());
+    std::error_code error;  // without links: programs resolve paths, and look for them by this one
+    const auto real = std::filesystem::canonical(streams_->path(), error);
+    streams_path_ = error ? streams_->path().string() : real.string();
+}
+
+// Ranks that wait for a file hear of it once the head was told: what they do then follows from it.
+void StageIn::tell_waiting(const StagingFailure& failure) const {
+    if (!streams_)
+        return;
+    try {
+        const std::string path = (streams_->path() / kStreamFailed).string(), part = path + ".part";
+        write_all(open_file(part, O_WRONLY | O_CREAT | O_TRUNC, 0600).get(),
+                  as_text(StreamFailure{failure.what, failure.hint}), part);
+        if (::rename(part.c_str(), path.c_str()) != 0)
+            throw SystemError(errno, "create " + path);
+    } catch (const Error& error) {
+        report_(WarningRaised{std::string("storage.stage_in: ranks that wait for data cannot be "
+                                          "told why there is none: ") +
+                              error.what()});
+    }
 }
 
 void StageIn::show(const StagingProgress& progress) {
     const auto now = std::chrono::steady_clock::now();
-    if (now - shown_at_ < kBetweenLines)
+    if (now - shown_at_ < (ranks_may_start_ ? kBetweenLinesOfRanks : kBetweenLines))
         return;
     shown_at_ = now;
     report_(DataStaging{.name = progress.name, .bytes = progress.bytes, .of = progress.of});
 }
 
 void StageIn::fail(StagingFailure failure) {
-    if (!failure_)
-        failure_ = std::move(failure);
-    answer_all();
+    if (failure_)
+        return settle();
+    failure_ = std::move(failure);
+    asio::post(io_, [this, ran = ranks_may_start_, alive = std::weak_ptr(alive_)] {
+        if (alive.expired())
+            return;
+        if (ran)
+            on_failure_(ExitError(failure_->exit_code, ErrorCode::invalid_argument, failure_->what,
+                                  failure_->hint));
+        tell_waiting(*failure_);
+        if (streams_)  // readers there wait, too
+            for (const int node : told_)
+                member_.relay(control::RelayChannel::staging, generation_, node,
+                              node_word_failed(*failure_));
+        answer_all();
+    });
     settle();
 }
 
@@ -323,21 +427,29 @@ void StageIn::settle() {
             return;
         if (handed_.empty() && offered_.empty())
             stager_.reset();
-        if (const auto then = std::exchange(then_, nullptr))
-            then();
     });
+    let_start();
 }
 
 void StageIn::give(std::vector<std::string>& environment) const {
+    const auto set = [&](const std::string& variable, const std::string& value) {
+        if (plan_.spec.trainer.env.contains(variable))
+            return;
+        std::erase_if(environment,
+                      [&](const std::string& line) { return line.starts_with(variable + '='); });
+        environment.push_back(variable + '=' + value);
+    };
+    // What has come by now stays where the first ranks have found it.
     for (const StagedItem& item : plan_.staging.items) {
         const auto held = held_.find(item.name);
-        if (held == held_.end() || plan_.spec.trainer.env.contains(item.variable))
-            continue;
-        std::erase_if(environment, [&](const std::string& line) {
-            return line.starts_with(item.variable + '=');
-        });
-        environment.push_back(item.variable + '=' + held->second.path.string());
+        const auto coming = coming_.find(item.name);
+        if (coming != coming_.end())
+            set(item.variable, coming->second);
+        else if (held != held_.end())
+            set(item.variable, held->second.path.string());
     }
+    if (!coming_.empty())
+        set(env::kStreams, streams_path_);
 }
 
 }  // namespace autolaunch::launcher

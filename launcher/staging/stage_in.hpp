@@ -1,5 +1,7 @@
 #pragma once
+#include "base/locked_folder.hpp"
 #include "control/member.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "hand_over/hand_over.hpp"
 #include "hand_over/mover_process.hpp"
 #include "plan/launch_plan.hpp"
@@ -40,8 +42,16 @@ public:
 
     /// Who is told of what happens, from within the loop.
     void set_report(std::function<void(Happening)> report) { report_ = std::move(report); }
-    /// True once all is there; `then` is called after a false. Throws ExitError where something is
-    /// not to be had.
+    /// Who is told where something is not to be had after ranks were started without it; what waits
+    /// for it fails then, too.
+    void set_failure(std::function<void(const ExitError&)> on_failure) {
+        on_failure_ = std::move(on_failure);
+    }
+    /// Ranks of this node run, and not all of their data is there.
+    bool comes() const { return ranks_may_start_ && state_ == State::waiting; }
+    /// True once ranks can be started: all is there that they wait for, and of the rest it is known
+    /// what it will be; `then` is called after a false. Throws ExitError where something is not to
+    /// be had.
     bool is_settled(int generation, std::function<void()> then);
     /// On the head, before ranks of that generation are started: other nodes may ask.
     void serve(int generation);
@@ -63,9 +73,15 @@ private:
     void answer_all();
     void leave_head();
     HandOver& hand_over_of(int item);
+    std::function<void(const HandOver::Copy&)> copies_of(int item);
     void want(const WantedFiles& wanted);
     void give_handed(int item);
     void take(const StagedData& data);
+    void take(const StreamBegun& stream);
+    void see_whether_all_began();
+    void let_start();
+    void make_streams_folder();
+    void tell_waiting(const StagingFailure& failure) const;
     void show(const StagingProgress& progress);
     void fail(StagingFailure failure);
     void settle();
@@ -92,6 +108,11 @@ private:
     std::vector<std::pair<int, std::string>> early_;  ///< from nodes that came before that
     std::optional<StagingFailure> failure_;
     std::map<std::string, HeldTree> held_;  ///< by name
+    std::optional<LockedFolder> streams_;   ///< what ranks look into while data comes
+    std::string streams_path_;
+    std::map<std::string, std::string> coming_;  ///< of these the places there, by name
+    bool ranks_may_start_ = false;
+    std::function<void(const ExitError&)> on_failure_ = [](const ExitError&) {};
     std::function<void()> then_;
     std::chrono::steady_clock::time_point shown_at_;
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

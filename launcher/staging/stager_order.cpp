@@ -33,9 +33,10 @@ StagerOrder stager_order(const LaunchPlan& plan) {
         .bytes_per_second = storage.throttle_bytes.value_or(0),
         .timeout = storage.timeout,
         .keep_s = storage.keep ? std::chrono::ceil<std::chrono::seconds>(*storage.keep).count() : 0,
+        .streams = {},
         .items = {}};
     for (const StagedItem& item : plan.staging.items)
-        order.items.push_back({item.name, item.from, item.verify, item.unpack});
+        order.items.push_back({item.name, item.from, item.verify, item.unpack, item.streams});
     return order;
 }
 

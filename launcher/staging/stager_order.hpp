@@ -8,7 +8,7 @@
 
 namespace autolaunch::launcher {
 
-/// What a plan's stager is to do; its role is the job's. Pure.
+/// What a plan's stager is to do; its role and its folder for streams are the job's. Pure.
 StagerOrder stager_order(const LaunchPlan& plan);
 
 /// The program, with what it needs of this process's environment: where something lies on a server,

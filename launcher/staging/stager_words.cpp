@@ -72,7 +72,9 @@ Json json_of(const std::vector<WantedFiles>& wanted) {
                         {"copies", one.copies},
                         {"paths", one.paths},
                         {"sizes", one.sizes},
-                        {"prepared", one.is_prepared}});
+                        {"prepared", one.is_prepared},
+                        {"times", one.times},
+                        {"modes", one.modes}});
     return list;
 }
 
@@ -86,10 +88,34 @@ std::vector<WantedFiles> wanted_in(const Json& list) {
                           .is_prepared = json.value("prepared", false)});
         for (const Json& size : json.at("sizes"))
             wanted.back().sizes.push_back(whole_number<std::int64_t>(size));
-        if (wanted.back().sizes.size() != wanted.back().paths.size())
+        for (const Json& time : json.value("times", Json::array()))
+            wanted.back().times.push_back(whole_number<std::int64_t>(time));
+        for (const Json& mode : json.value("modes", Json::array()))
+            wanted.back().modes.push_back(whole_number<unsigned>(mode));
+        const std::size_t files = wanted.back().paths.size(), times = wanted.back().times.size();
+        if (wanted.back().sizes.size() != files || wanted.back().modes.size() != times ||
+            (times != 0 && times != files))
             throw Error(ErrorCode::corrupt, "files without sizes");
     }
     return wanted;
+}
+
+Json json_of(const std::vector<HandedFiles>& handed) {
+    Json list = Json::array();
+    for (const HandedFiles& one : handed)
+        list.push_back({{"item", one.item}, {"copies", one.copies}});
+    return list;
+}
+
+std::vector<HandedFiles> handed_in(const Json& list) {
+    std::vector<HandedFiles> handed;
+    for (const Json& one : list) {
+        handed.push_back({.item = whole_number<int>(one.at("item")), .copies = {}});
+        for (const Json& copy : one.at("copies"))
+            handed.back().copies.emplace_back(copy.at(0).get<std::string>(),
+                                              copy.at(1).get<std::string>());
+    }
+    return handed;
 }
 
 StagingFailure failure_in(const Json& json) {
@@ -131,13 +157,15 @@ std::string as_line(const StagerOrder& order) {
         items.push_back({{"name", item.name},
                          {"from", item.from},
                          {"verify", item.verify},
-                         {"unpack", item.unpack}});
+                         {"unpack", item.unpack},
+                         {"streams", item.streams}});
     return line_of({{"role", static_cast<int>(order.role)},
                     {"scratch", order.scratch},
                     {"most_bytes", order.most_bytes},
                     {"bytes_per_second", order.bytes_per_second},
                     {"timeout_ms", order.timeout.count()},
                     {"keep_s", order.keep_s},
+                    {"streams", order.streams},
                     {"items", items}});
 }
 
@@ -149,20 +177,19 @@ StagerOrder parse_order(std::string_view line) {
                           .bytes_per_second = number(json, "bytes_per_second"),
                           .timeout = std::chrono::milliseconds(number(json, "timeout_ms")),
                           .keep_s = number(json, "keep_s"),
+                          .streams = text(json, "streams"),
                           .items = {}};
         for (const Json& item : json.at("items"))
             order.items.push_back({text(item, "name"), text(item, "from"), text(item, "verify"),
-                                   text(item, "unpack")});
+                                   text(item, "unpack"), item.at("streams").get<bool>()});
         return order;
     });
 }
 
 std::string as_line(const AgentWord& word) {
-    Json handed = Json::array();
-    for (const HandedFiles& one : word.handed)
-        handed.push_back({{"item", one.item}, {"copies", one.copies}});
     return line_of({{"sources", json_of(word.sources)},
-                    {"handed", handed},
+                    {"handed", json_of(word.handed)},
+                    {"came", json_of(word.came)},
                     {"prepare", word.prepare},
                     {"deserted", word.deserted}});
 }
@@ -174,12 +201,8 @@ AgentWord parse_agent_word(std::string_view line) {
         word.deserted = json.at("deserted").get<bool>();
         for (const Json& item : json.at("prepare"))
             word.prepare.push_back(whole_number<int>(item));
-        for (const Json& one : json.at("handed")) {
-            word.handed.push_back({.item = whole_number<int>(one.at("item")), .copies = {}});
-            for (const Json& copy : one.at("copies"))
-                word.handed.back().copies.emplace_back(copy.at(0).get<std::string>(),
-                                                       copy.at(1).get<std::string>());
-        }
+        word.handed = handed_in(json.at("handed"));
+        word.came = handed_in(json.at("came"));
         return word;
     });
 }
@@ -200,6 +223,11 @@ std::string as_line(const StagerWord& word) {
                                   {"read_bytes", data.read_bytes},
                                   {"was_here", data.was_here},
                                   {"ms", data.took.count()}});
+    for (const StreamBegun& stream : word.streams)
+        json["streams"].push_back({{"name", stream.name},
+                                   {"path", stream.path},
+                                   {"bytes", stream.bytes},
+                                   {"files", stream.files}});
     for (const StagingProgress& progress : word.progress)
         json["progress"].push_back(
             {{"name", progress.name}, {"bytes", progress.bytes}, {"of", progress.of}});
@@ -227,6 +255,9 @@ StagerWord parse_word(std::string_view line) {
                                    .read_bytes = number(data, "read_bytes"),
                                    .was_here = data.at("was_here").get<bool>(),
                                    .took = std::chrono::milliseconds(number(data, "ms"))});
+        for (const Json& stream : json.value("streams", Json::array()))
+            word.streams.push_back({text(stream, "name"), text(stream, "path"),
+                                    number(stream, "bytes"), number(stream, "files")});
         for (const Json& progress : json.value("progress", Json::array()))
             word.progress.push_back(
                 {text(progress, "name"), number(progress, "bytes"), number(progress, "of")});

@@ -13,6 +13,7 @@ namespace autolaunch::launcher {
 struct StagerItem {
     std::string name, from, verify;
     std::string unpack = {};  ///< "tar", "zip"; empty: it stays as it is
+    bool streams = false;     ///< ranks start before all of it is there
     bool operator==(const StagerItem&) const = default;
 };
 
@@ -30,6 +31,7 @@ struct StagerOrder {
     std::int64_t most_bytes = 0, bytes_per_second = 0;
     std::chrono::milliseconds timeout{0};
     std::int64_t keep_s = 0;
+    std::string streams;  ///< the folder that ranks look into while data comes; empty: none does
     std::vector<StagerItem> items;
     bool operator==(const StagerOrder&) const = default;
 };
@@ -55,6 +57,9 @@ struct WantedFiles {
     std::vector<std::string> paths;  ///< of the head: with their sizes, what is handed on
     std::vector<std::int64_t> sizes;
     bool is_prepared = false;  ///< of the head: nothing has to be made before it is handed on
+    /// Of the head, where files are still to come: their times of change, and modes.
+    std::vector<std::int64_t> times = {};
+    std::vector<unsigned> modes = {};
     bool operator==(const WantedFiles&) const = default;
 };
 /// What has come of one; the agent's answer.
@@ -67,8 +72,9 @@ struct HandedFiles {
 struct AgentWord {
     std::vector<SeenSource> sources = {};  ///< to a node: all of them, or what has changed of them
     std::vector<HandedFiles> handed = {};
-    std::vector<int> prepare = {};  ///< to the head: an offered item is wanted by others
-    bool deserted = false;          ///< to a node: the head is gone, and nothing more comes of it
+    std::vector<HandedFiles> came = {};  ///< to a node: of these more may follow
+    std::vector<int> prepare = {};       ///< to the head: an offered item is wanted by others
+    bool deserted = false;  ///< to a node: the head is gone, and nothing more comes of it
     bool operator==(const AgentWord&) const = default;
 };
 std::string as_line(const AgentWord& word);
@@ -82,6 +88,12 @@ struct StagedData {
     bool was_here = false;
     std::chrono::milliseconds took{0};
     bool operator==(const StagedData&) const = default;
+};
+/// What ranks can be started with, though it still comes.
+struct StreamBegun {
+    std::string name, path;
+    std::int64_t bytes = 0, files = 0;
+    bool operator==(const StreamBegun&) const = default;
 };
 /// How far a copy is.
 struct StagingProgress {
@@ -98,6 +110,7 @@ struct StagingFailure {
 /// A line of the stager's: one of these. `alive` without any: it works.
 struct StagerWord {
     std::vector<StagedData> staged = {};
+    std::vector<StreamBegun> streams = {};
     std::vector<StagingProgress> progress = {};
     std::vector<StagingFailure> failed = {};
     std::vector<std::string> notes = {};

@@ -26,11 +26,12 @@ constexpr std::size_t kLongestText = 200;
 
 StandstillWatch::StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
                                  std::optional<milliseconds> told, Ranks ranks, Gpus gpus,
-                                 Tell tell)
+                                 Tell tell, std::function<bool()> data_comes)
     : told_(told),
       ranks_(std::move(ranks)),
       gpus_(std::move(gpus)),
       tell_(std::move(tell)),
+      data_comes_(std::move(data_comes)),
       look_timer_(io),
       answer_timer_(io),
       run_dir_(run_dir),
@@ -179,6 +180,10 @@ void StandstillWatch::answer() {
             activity.what += (activity.what.empty() ? "" : "; it ") + pace;
         if (asked_.with_stacks)
             add_python_place(activity);
+        if (activity.doing == Doing::still && data_comes_()) {
+            activity.doing = Doing::awaits_data;
+            activity.what = "may wait for data that comes (storage.stage_in)";
+        }
         activity.what.resize(std::min(activity.what.size(), kLongestText));
         read.ranks.push_back(std::move(activity));
     }

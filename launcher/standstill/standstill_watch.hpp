@@ -29,10 +29,12 @@ public:
     using Gpus = std::function<std::vector<GpuPace>()>;                 ///< of those ranks
     using Tell = std::function<void(control::Report&&)>;
 
-    /// `told`: a limit by the user's word.
-    StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
-                    std::optional<std::chrono::milliseconds> told, Ranks ranks, Gpus gpus,
-                    Tell tell);
+    /// `told`: a limit by the user's word. `data_comes`: ranks may wait for what is brought to this
+    /// node meanwhile, and whoever brings it is watched.
+    StandstillWatch(
+        asio::io_context& io, const std::filesystem::path& run_dir,
+        std::optional<std::chrono::milliseconds> told, Ranks ranks, Gpus gpus, Tell tell,
+        std::function<bool()> data_comes = [] { return false; });
 
     void begin_generation(int generation);
     void note(const Happening& happening);
@@ -57,6 +59,7 @@ private:
     Ranks ranks_;
     Gpus gpus_;
     Tell tell_;
+    std::function<bool()> data_comes_;
     asio::steady_timer look_timer_, answer_timer_;
     const std::filesystem::path run_dir_;
     StepWatch pace_;

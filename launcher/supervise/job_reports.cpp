@@ -91,15 +91,22 @@ void JobSupervisor::on(int node, control::StartFailed&& failed) {
 
 void JobSupervisor::cannot_start(int rank, int exit_code, const std::string& what,
                                  const std::string& hint, bool restart_helps) {
+    const bool while_running = state_ == JobState::running;
     ended_by_ = judge_start({.rank = rank,
                              .exit_code = exit_code,
                              .node = {},
                              .what = what,
                              .hint = hint,
-                             .restart_helps = restart_helps});
-    report(SpawnFailed{.rank = rank, .what = what, .hint = hint, .cause = ended_by_->cause});
+                             .restart_helps = restart_helps,
+                             .while_running = while_running});
+    report(SpawnFailed{.rank = rank,
+                       .what = what,
+                       .hint = hint,
+                       .cause = ended_by_->cause,
+                       .while_running = while_running});
     failed_at_ = steady_clock::now();
-    stop_reason_ = "rank " + std::to_string(rank) + " could not be started";
+    stop_reason_ = while_running ? "data that ranks run on does not come"
+                                 : "rank " + std::to_string(rank) + " could not be started";
     dispatch(event_of(*ended_by_));
 }
 

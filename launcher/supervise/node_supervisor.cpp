@@ -74,7 +74,8 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
       standstill_(
           node.io, node.plan.run_dir, told_limit(node.plan.spec), [this] { return ranks_there(); },
           [this] { return generation_ ? generation_->gpu_paces() : std::vector<GpuPace>(); },
-          [this](control::Report&& told) { node_.member.report(std::move(told)); }),
+          [this](control::Report&& told) { node_.member.report(std::move(told)); },
+          [this] { return node_.stage_in != nullptr && node_.stage_in->comes(); }),
       grace_(node.plan.spec.restart.grace_period) {
     if (keeper_gone)
         keeper_gone_.assign(keeper_gone.release());
@@ -356,6 +357,13 @@ void NodeSupervisor::cannot_start(const Error& error) {
         record(SpawnFailed{.rank = failed.rank, .what = failed.what, .hint = failed.hint});
     see_failure();
     dispatch(NodeEvent::start_failed);
+}
+
+// As ranks that cannot be started, though some run: the head stops them. A generation that begins
+// is told by StageIn itself; what failed by itself, or is being stopped, has its reason already.
+void NodeSupervisor::cannot_go_on(const Error& error) {
+    if (state_ == NodeState::running && !stop_asked_)
+        cannot_start(error);
 }
 
 void NodeSupervisor::apply_to_ranks(RankEvent event) {

@@ -59,6 +59,8 @@ public:
     void warn(const std::string& text) { report(WarningRaised{text}); }
     /// What another part of this node has to say, for the report.
     void tell(Happening happening) { report(std::move(happening)); }
+    /// What ranks were started without does not come.
+    void cannot_go_on(const Error& error);
     /// Of this node's first rank; empty: nobody is told.
     void set_on_step(std::function<void(const StepReported&)> on_step) {
         on_step_ = std::move(on_step);

@@ -30,6 +30,7 @@ constexpr auto kNodeTable = [] {
 
         // A Finish comes early only when the head gave up on ranks that hang.
         {S::running,          E::rank_failed,    A::glance_at_signals, S::doubting},
+        {S::running,          E::start_failed,   A::none,              S::failing},
         {S::running,          E::rank_in_doubt,  A::wait_in_doubt,     S::doubting},
         {S::running,          E::stop_by_user,   A::ask_ranks_to_stop, S::running},
         {S::running,          E::stop_failed,    A::terminate_ranks,   S::running},

@@ -23,7 +23,7 @@ inline constexpr int kNodeStates = 11;
 enum class NodeEvent {
     start,           ///< StartGeneration
     all_started,     ///< no rank of the generation is left to be started
-    start_failed,    ///< a rank could not be started; the head was told
+    start_failed,    ///< a rank could not be started, or go on; the head was told
     rank_failed,     ///< a rank ended as nobody asked it to
     rank_in_doubt,   ///< the same, but as if by a stop signal, which may reach us later than it
     doubt_over,      ///< no stop signal came

@@ -124,6 +124,7 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               },
                           .warn = [&node](const std::string& text) { node.warn(text); }});
     stage_in.set_report([&node](Happening happening) { node.tell(std::move(happening)); });
+    stage_in.set_failure([&node](const ExitError& error) { node.cannot_go_on(error); });
     stage_out.set_report([&node](Happening happening) { node.tell(std::move(happening)); });
     Headship headship(io, job, node, stop_facts, input, writes_out ? &stage_out : nullptr);
     sampler.set_job([&headship] { return headship.job_facts(); });

@@ -439,7 +439,9 @@ void JobModel::on(const Now&, const WaitsMeasured& waits) {
 
 void JobModel::on(const Now& now, const SpawnFailed& failed) {
     cause_ = shortened(failed.what);
-    tell(now, fmt::format("rank {} could not be started: {}", failed.rank, failed.what));
+    tell(now, failed.while_running
+                  ? "data that ranks run on does not come: " + failed.what
+                  : fmt::format("rank {} could not be started: {}", failed.rank, failed.what));
     if (KnownRank* known = find(failed.rank))
         known->view.doing = RankDoing::failed;
 }

@@ -106,6 +106,18 @@ for runtime in apptainer enroot; do
     contains "no library there" err.log "container.cuda_compat: $work/data on this node has no libcuda.so.1 of a version"
     run 139 -n 1 sh -c 'kill -SEGV $$'
 
+    # Data that comes while ranks run is seen inside as it does, read-only; in the next job it is there.
+    rm -rf "$work/scratch" "$work/tokens" && mkdir "$work/tokens" && head -c 1500000 /dev/zero >"$work/tokens/a" && echo last >"$work/tokens/b"
+    printf '%s\n' "storage: {scratch: $work/scratch, throttle: 3MB, stage_in: [{from: $work/tokens, as: tokens, start: streaming}, {from: $work/tokens/b, as: one, start: streaming}]}" >>job.yaml
+    for job in 1 2; do
+        run 0 -n 1 sh -c 'cd $AUTOLAUNCH_DATA_TOKENS && { [ -e b ] || echo not yet; } && (echo x >no) 2>/dev/null && echo it can be written
+            until [ -e b ] && [ -e $AUTOLAUNCH_DATA_ONE ]; do sleep 0.05; done; cat b $AUTOLAUNCH_DATA_ONE'
+        [ $job = 2 ] || says_rank 0 "not yet"
+        expect "the data in it" 2 "$(grep -c last run/generation-0/rank-0/stdout)"
+        grep -q "can be written" run/generation-0/rank-0/stdout && fail "$runtime: ranks write into what comes"
+    done
+    sed -i '$d' job.yaml
+
     # A Python rank tells its agent of its steps through the socket that is bound.
     run 0 -n 1 "container.mounts=[/usr]" /usr/bin/python3 -c 'import autolaunch; autolaunch.report_step(3, total_steps=9); assert autolaunch.connected()'
     grep -q '"step":3' run/events.jsonl || fail "$runtime: no step: $(cat run/events.jsonl)"

@@ -78,18 +78,64 @@ contains "the second job" 0.log "on this node already"
 job third 0
 for node in "${nodes[@]}"; do read_by "$node" 0 1; done
 
-# A mover that is killed: who does not get all of it reads the rest.
+# start: streaming. The first node reads all of it once, and every node has each file as it comes: ranks take them in the order of
+# the listing while the rest is read.
+(for node in "${nodes[@]}"; do (on "$node" rm -rf /tmp/scratch); done)
+cp train.yaml all.yaml
+cat >rank.sh <<'END'
+cd "$AUTOLAUNCH_DATA_TOKENS" || exit 4
+sed 1d ../listing | cut -d' ' -f2 | while read -r name; do
+    while [ ! -e "$name" ]; do sleep 0.01; done
+    cmp "$name" "$OLDPWD/data/$name" || exit 6
+    [ "$name" != large ] || echo "rank $RANK: $(find . -type f | wc -l) are there with the first large one"
+done || exit
+cmp link sub/7 && echo "rank $RANK has it"
+while [ "$(stat -c %a .)" != 555 ]; do sleep 0.01; done
+END
+cat >train.yaml <<END
+trainer: {command: [bash, $work/rank.sh], mpi: none}
+storage: {scratch: /tmp/scratch, throttle: 16MB, stage_in: [{from: $work/slow, as: tokens, verify: SHA256SUMS, start: streaming}]}
+monitoring: {resource_tracking: false}
+END
+job streams 0
+read_by one 98 115
+for node in two three four; do read_by "$node" 0 1; done
+contains "that they come" 0.log "streams   tokens: "
+grep -q "storage.stage_in: " ./?.log && fail "a warning of a job that went well: $(cat ./?.log)"
+started=$($python -c 'import json
+events = [json.loads(line) for line in open("run/events.jsonl")]
+print(sum(1 for e in events if e["event"] == "rank_started" and e["time"] < min(s["time"] for s in events if s["event"] == "data_staged")))')
+[ "$started" -ge 2 ] || fail "only $started ranks were started before all was there"
+job streamed 0
+for node in "${nodes[@]}"; do read_by "$node" 0 1; done
+
+# The mover of the head is killed meanwhile: who waits for it goes on by itself, and ranks see nothing of it.
 for node in "${nodes[@]}"; do (on "$node" rm -rf /tmp/scratch); done
 kill_mover() {
     local pid
     for ((i = 0; i < 400; i++)); do
         for pid in $(pgrep -x autolaunch-move); do
-            [ "$(readlink "/proc/$pid/ns/uts")" = "$(readlink "/proc/${holder_of[one]}/ns/uts")" ] && sleep 0.1 && kill -9 "$pid" && return
+            [ "$(readlink "/proc/$pid/ns/uts")" = "$(readlink "/proc/${holder_of[one]}/ns/uts")" ] && sleep 0.3 && kill -9 "$pid" && return
         done
         sleep 0.02
     done
     fail "there was no mover"
 }
+MEANWHILE=kill_mover job lost 0
+grep -q "storage.stage_in: .* is read from the shared file system\|storage.stage_in: .* are read from the shared file system" ./?.log ||
+    fail "nothing is said of what did not come: $(cat ./?.log)"
+
+# Wrong data in mid-stream: all nodes end with its code.
+for node in "${nodes[@]}"; do (on "$node" rm -rf /tmp/scratch); done
+cp data/sub/99 99
+echo more >>data/sub/99
+job bad 65
+grep -q "data that ranks run on does not come: .*sub/99 has sha256:" ./?.log || fail "the file is not named: $(cat ./?.log)"
+mv 99 data/sub/99
+mv all.yaml train.yaml
+
+# A mover that is killed: who does not get all of it reads the rest.
+for node in "${nodes[@]}"; do (on "$node" rm -rf /tmp/scratch); done
 RATE=20 MEANWHILE=kill_mover job killed 0
 contains "what is said of it" 0.log "storage.stage_in: tokens comes from the shared file system: autolaunch-mover has ended"
 

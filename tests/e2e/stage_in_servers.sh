@@ -98,6 +98,30 @@ contains "the second job" second-0.log "on this node already"
 job third 0
 [ "$(sent)" -lt 1000 ] || fail "the web server has sent $(sent) bytes again"
 
+# start: streaming: ranks of both nodes run while the first reads, and the second has each file from there once it is whole.
+(on one rm -rf /tmp/scratch) && (on two rm -rf /tmp/scratch)
+cp train.yaml all.yaml
+cat >rank.sh <<'END'
+cd "$AUTOLAUNCH_DATA_SET" || exit 4
+[ -e large ] || echo "rank $RANK began before"
+sed 1d ../listing | cut -d' ' -f2 | while read -r name; do
+    while [ ! -e "$name" ]; do sleep 0.01; done
+    cmp "$name" "$OLDPWD/files/$name" || exit 6
+done || exit
+while [ ! -e "$AUTOLAUNCH_DATA_ONE" ]; do sleep 0.01; done
+cmp large "$AUTOLAUNCH_DATA_ONE" && echo "rank $RANK has it"
+END
+cat >train.yaml <<END
+trainer: {command: [bash, $work/rank.sh], mpi: none}
+storage: {scratch: /tmp/scratch, throttle: 16MB, stage_in: [{from: s3://data/set/, as: set, verify: SHA256SUMS, start: streaming}, {from: "\${DATA_URL}", as: one, start: streaming}]}
+monitoring: {resource_tracking: false}
+END
+job streams 0
+expect "ranks that began before all was there" 4 "$(cat run/generation-0/rank-*/stdout | grep -c 'began before$')"
+[ "$(sent)" -lt 21000000 ] || fail "the web server has sent $(sent) bytes of 20971520"
+grep -q "storage.stage_in: " streams-?.log && fail "a warning of a job that went well: $(cat streams-?.log)"
+mv all.yaml train.yaml
+
 # Credentials that the server does not take; a file that is not there: all nodes end with its code.
 (on one rm -rf /tmp/scratch) && (on two rm -rf /tmp/scratch)
 AWS_SECRET_ACCESS_KEY=another-secret-$canary job refused 77

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/stream_listing.hpp"
 #include "data/reader_state.hpp"
 #include "data/token_header.hpp"
 #include "data/windows.hpp"
@@ -10,7 +11,7 @@
 
 /// A file's begin says what it is or is refused, and what it says fits into the file; a text is a
 /// reader's state or refused, and one that is reads back as it is written. Aborts where that is not
-/// so. True for either.
+/// so. The same for what the launcher lists of data that comes. True for any of them.
 namespace autolaunch::data {
 
 inline bool check_token_header(std::string_view bytes, std::uint64_t file_bytes, Format format,
@@ -43,7 +44,27 @@ inline bool check_reader_state(std::string_view text) {
     }
 }
 
+inline bool check_stream(std::string_view text) {
+    if (const auto failure = parse_stream_failure(text)) {
+        fuzz::require(parse_stream_failure(as_text(*failure)) == failure);
+        return true;
+    }
+    try {
+        const StreamListing listing = parse_stream_listing(text);
+        fuzz::require(as_text(listing) == text);
+        for (const StreamListing::File& file : listing.files)
+            fuzz::require(!file.path.empty() && file.path.front() != '/' &&
+                          ("/" + file.path + "/").find("/../") == std::string::npos);
+        return true;
+    } catch (const Error& error) {
+        fuzz::require(error.code() == ErrorCode::corrupt);
+        return false;
+    }
+}
+
 inline bool check_token_data(std::string_view bytes) {
+    if (check_stream(bytes))
+        return true;
     bool known = check_token_header(bytes, bytes.size(), Format::automatic, "/data/a.bin");
     known |= check_token_header(bytes, bytes.size(), Format::automatic, "/data/a");
     known |= check_token_header(bytes, bytes.size() * 1000, Format::bin, "/data/a");

@@ -5,6 +5,8 @@
 #include "processes.hpp"
 #include "retention/left_run.hpp"
 #include "stage_cache/stage_tree.hpp"
+#include "staging/item_source.hpp"
+#include "staging/stream_view.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -14,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -407,6 +410,156 @@ TEST_CASE("killed at any system call of a staging, a process leaves what is whol
         CHECK(slurp(after.held.path / "one" / "file") == std::string(5000, 'k'));
         CHECK(names_in(cache.path() / "parts").empty());
         CHECK(names_in(cache.path() / "data").size() == 1);
+    }
+}
+
+namespace {
+
+/// What a job's stager does with `start: streaming`; ranks look into `streams`.
+StagedTree stream(StageCache& cache, const fs::path& from, const fs::path& streams,
+                  const std::string& verify = {}, std::int64_t bytes_per_second = 0) {
+    ItemSource item({"tokens", from.string(), verify, "", true}, {}, nullptr);
+    SourceTree source = item.look();
+    StreamView view(streams / "tokens", source.tree, verify, from.string());
+    StagingRequest request;
+    request.key = source_key(item.words(), source.tree);
+    request.copy.threads = 1;
+    request.copy.bytes_per_second = bytes_per_second;
+    item.stream_for(request, view);
+    CopyProgress progress;
+    StagedTree staged = stage_tree(cache, source, request, progress);
+    CHECK_FALSE(staged.was_here);
+    view.finish();
+    return staged;
+}
+
+}  // namespace
+
+TEST_CASE("what comes is seen file by file, whole, in the order of its listing") {
+    const Place place;
+    for (const char* name : {"a", "b/1", "b/2", "c"})
+        write(place.source() / name, std::string(1 << 20, *name));
+    write(place.source() / "empty", "");
+    fs::create_symlink("b/2", place.source() / "late");
+    StageCache cache(place.scratch(), kPlenty);
+    const LockedFolder streams = cache.make_folder_for_copies();
+    std::optional<StagedTree> staged;
+    std::jthread other(
+        [&] { staged = stream(cache, place.source(), streams.path(), "", 8 << 20); });
+    const fs::path tree = streams.path() / "tokens" / "tree";
+    const std::vector<std::string> order = {"a", "b/1", "b/2", "c", "empty"};
+    const auto count = [&] {
+        std::size_t there = 0;
+        while (there < order.size() && fs::exists(tree / order[there]))
+            ++there;
+        for (std::size_t later = there; later < order.size(); ++later)  // not before those
+            if (fs::exists(tree / order[later]))
+                there = std::max(there, later), later = order.size();
+        return there;
+    };
+    std::set<std::size_t> seen;
+    for (std::size_t there = 0; there < order.size();) {
+        there = count();
+        seen.insert(there);
+        for (std::size_t i = 0; i < there; ++i)
+            REQUIRE(fs::file_size(tree / order[i]) == fs::file_size(place.source() / order[i]));
+        if (there > 0)
+            CHECK(mode_of(tree / order[there - 1]) == 0444);
+    }
+    other.join();
+    CHECK(seen.size() > 3);
+    REQUIRE(staged);
+    for (const std::string& name : order)
+        CHECK(slurp(tree / name) == slurp(place.source() / name));
+    CHECK(slurp(tree / "late") == slurp(place.source() / "b/2"));
+    CHECK(mode_of(tree) == 0555);
+    CHECK(cache.why_damaged(staged->held) == "");
+    CHECK(names_in(staged->held.path.parent_path()) ==
+          std::set<std::string>{"manifest", "marks", "tree"});
+    CHECK(slurp(streams.path() / "tokens" / "listing") ==
+          "autolaunch stream 1 folder 5 4194304\n1048576 a\n1048576 b/1\n1048576 b/2\n1048576 "
+          "c\n0 empty\n");
+}
+
+TEST_CASE("a folder without files streams, too") {
+    const Place place;
+    fs::create_directories(place.source() / "a" / "b");
+    StageCache cache(place.scratch(), kPlenty);
+    const LockedFolder streams = cache.make_folder_for_copies();
+    CHECK(stream(cache, place.source(), streams.path()).held.files == 0);
+    CHECK(fs::is_directory(streams.path() / "tokens" / "tree" / "a" / "b"));
+}
+
+TEST_CASE("a file is seen once its own digest was compared, and never with another") {
+    const Place place;
+    const std::string one(9, '1'), two(9, '2');
+    write(place.source() / "one", one);
+    write(place.source() / "two", two);
+    // sha256sum of nine digits each
+    const std::string of_one = "1a5376ad727d65213a79f3108541cf95012969a0d3064f108b5dd6e7f8c19b89";
+    write(place.source() / "LIST", of_one + "  one\n" + of_one + "  two\n");
+    StageCache cache(place.scratch(), kPlenty);
+    const LockedFolder streams = cache.make_folder_for_copies();
+    expect_exit(65, "has sha256:", [&] { stream(cache, place.source(), streams.path(), "LIST"); });
+    CHECK_FALSE(fs::exists(streams.path() / "tokens" / "tree" / "two"));
+    CHECK(names_in(cache.path() / "parts").empty());
+    CHECK(names_in(cache.path() / "data").empty());
+    write(place.source() / "LIST", of_one + "  one\n");
+    const LockedFolder others = cache.make_folder_for_copies();
+    expect_exit(65, "two is not in LIST",
+                [&] { stream(cache, place.source(), others.path(), "LIST"); });
+}
+
+TEST_CASE("killed at any system call while ranks look on, what they have seen is whole") {
+    const Place place;
+    write(place.source() / "one" / "file", std::string(5000, 'k'));
+    write(place.source() / "two", "2");
+    const auto killed_at = [&](int fatal) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+                ::_exit(77);
+            ::raise(SIGSTOP);
+            StageCache its(place.scratch(), kPlenty);
+            const LockedFolder streams = its.make_folder_for_copies();
+            stream(its, place.source(), streams.path());
+            ::_exit(0);
+        }
+        return run_until(child, fatal);
+    };
+    const auto check_seen = [&] {
+        for (const auto& streams :
+             fs::directory_iterator(stage_folder(place.scratch()) / "stage" / "copies"))
+            for (const char* name : {"one/file", "two"}) {
+                const fs::path file = streams.path() / "tokens" / "tree" / name;
+                if (fs::exists(file))
+                    CHECK(slurp(file) == slurp(place.source() / name));
+            }
+    };
+    const int calls = killed_at(0);
+    if (calls == -77) {
+        std::printf("skipped: processes cannot be traced here\n");
+        std::exit(77);
+    }
+    CHECK(calls > 100);
+    // Each of its calls is stopped twice, as it begins and as it ends.
+    for (int fatal = 1; fatal <= calls; fatal += 2) {
+        CAPTURE(fatal);
+        {
+            StageCache before(place.scratch(), kPlenty);
+            for (const StageCache::Found& found : before.list())
+                CHECK(before.remove(found.name));
+        }
+        killed_at(fatal);
+        check_seen();
+        StageCache cache(place.scratch(), kPlenty);
+        CHECK(names_in(cache.path() / "copies").empty());
+        check_whole(cache);
+        const StagedTree after = stage(cache, place.source());
+        CHECK(cache.why_damaged(after.held) == "");
+        CHECK(slurp(after.held.path / "one" / "file") == std::string(5000, 'k'));
+        CHECK(names_in(cache.path() / "parts").empty());
+        CHECK(cache.list().size() == 1);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/io_queue.hpp"
 
+#include <autolaunch/data/staged_files.hpp>
 #include <autolaunch/data/token_reader.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
@@ -20,12 +21,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace autolaunch;
@@ -518,4 +521,223 @@ TEST_CASE("staged data is where the launcher says, and what to write is said whe
               std::string::npos);
     }
     CHECK_THROWS_AS(staged_data("a b"), Error);
+}
+
+namespace {
+
+/// The set of write_set(), of which files come one by one as the launcher shows them.
+class ComingSet {
+public:
+    ComingSet() {
+        fs::create_directories(root_.path() / "whole");
+        fs::create_directories(tree());
+        tokens_ = write_set<std::uint16_t>(whole());
+        write_listing();
+        ::setenv("AUTOLAUNCH_STREAMS", root_.path().c_str(), 1);
+        ::setenv("AUTOLAUNCH_DATA_TOKENS", tree().c_str(), 1);
+    }
+    ComingSet(const ComingSet&) = delete;
+    ComingSet& operator=(const ComingSet&) = delete;
+    ~ComingSet() {
+        ::unsetenv("AUTOLAUNCH_STREAMS");
+        ::unsetenv("AUTOLAUNCH_DATA_TOKENS");
+    }
+
+    fs::path whole() const { return root_.path() / "whole"; }
+    fs::path tree() const { return root_.path() / "tokens" / "tree"; }
+    fs::path failed() const { return root_.path() / "failed"; }
+    std::int64_t tokens() const { return tokens_; }
+    void bring(const char* name) { fs::create_hard_link(whole() / name, tree() / name); }
+    void take_back(const char* name) { fs::remove(tree() / name); }
+    void write_listing() {
+        std::uintmax_t bytes = 0;
+        std::string lines;
+        for (const char* name : {"s0.bin", "s1.bin", "s2.bin"}) {
+            bytes += fs::file_size(whole() / name);
+            lines += std::to_string(fs::file_size(whole() / name)) + ' ' + name + '\n';
+        }
+        std::ofstream(tree().parent_path() / "listing")
+            << "autolaunch stream 1 folder 3 " << bytes << '\n'
+            << lines;
+    }
+    TokenReaderOptions options() const {
+        TokenReaderOptions options;
+        options.data = tree().string();
+        options.length = 64;
+        options.global_batch = 8;
+        options.epochs = 1;
+        return options;
+    }
+
+private:
+    TemporaryDirectory root_;
+    std::int64_t tokens_ = 0;
+};
+
+void after(std::chrono::milliseconds time, const std::function<void()>& act, std::jthread& in) {
+    in = std::jthread([time, act] {
+        std::this_thread::sleep_for(time);
+        act();
+    });
+}
+
+}  // namespace
+
+TEST_CASE("rows of data that comes are those of data that is there") {
+    for (const auto& [way, name] : kWays) {
+        CAPTURE(name);
+        ComingSet set;
+        std::jthread bringer;
+        after(
+            std::chrono::milliseconds(30), [&] { set.bring("s0.bin"); }, bringer);
+        TokenReaderOptions options = set.options();
+        options.read_by = way;
+        TokenReader reader(options);  // waits for the first
+        CHECK(reader.token_count() == set.tokens());
+        CHECK(reader.reading_by().find("2 of 3 files are still to come") != std::string::npos);
+        options.data = set.whole().string();
+        TokenReader whole(options);
+        const auto same = [&] {
+            const auto batch = next_of(reader);
+            CHECK(batch == next_of(whole));
+            return batch.has_value();
+        };
+        // What lies in the first is given out, though what follows is not there.
+        for (int step = 0; step < 20010 / 64 / 8; ++step)
+            REQUIRE(same());
+        after(
+            std::chrono::milliseconds(60), [&] { set.bring("s1.bin"), set.bring("s2.bin"); },
+            bringer);
+        const auto late = reader.next();
+        REQUIRE(late);
+        CHECK(late->waited_seconds > 0.01);
+        whole.next();
+        while (same()) {
+        }
+        CHECK(reader.reading_by().find("to come") == std::string::npos);
+        CHECK(reader.digest() == whole.digest());
+        CHECK(reader.state() == whole.state());
+    }
+}
+
+TEST_CASE("a reader goes on from where another one was before all was there") {
+    ComingSet set;
+    set.bring("s0.bin");
+    std::string early;
+    {
+        TokenReader reader(set.options());
+        for (int step = 0; step < 5; ++step)
+            reader.next();
+        early = reader.state();
+        CHECK(early.find("\"version\":2") != std::string::npos);
+        CHECK(early.find("\"begin\":\"\"") != std::string::npos);
+    }  // its thread waits for a file, and not for long
+    TokenReaderOptions options = set.options();
+    TokenReader again(options);
+    again.restore(early);
+    CHECK(again.next_row() == 40);
+    options.data = set.whole().string();
+    TokenReader whole(options);
+    whole.restore(early);
+    CHECK(next_of(again) == next_of(whole));
+    const std::string late = whole.state();
+    CHECK(late.find("\"version\":1") != std::string::npos);
+    again.restore(late);
+    // The file is then another one than the state has seen.
+    write_shard<std::uint16_t>(set.whole() / "s1.bin", 7, 37);
+    set.bring("s1.bin");
+    set.bring("s2.bin");
+    CHECK(refusal(
+              [&] {
+                  while (again.next()) {
+                  }
+              },
+              ErrorCode::mismatch) ==
+          "the reader cannot go on from this state: s1.bin begins with other bytes than it had");
+}
+
+TEST_CASE("what does not come is said by a reader that waits for it") {
+    ComingSet set;
+    TokenReaderOptions options = set.options();
+    options.patience = std::chrono::milliseconds(50);
+    CHECK(refusal([&] { TokenReader reader(options); }, ErrorCode::timeout)
+              .find("s0.bin was not there after 0.05") != std::string::npos);
+    set.bring("s0.bin");
+    options.patience = std::chrono::hours(1);
+    TokenReader reader(options);
+    std::jthread teller;
+    after(
+        std::chrono::milliseconds(30),
+        [&] {
+            std::ofstream(set.failed()) << "autolaunch stream failed 1\nthe server is away\nask\n";
+        },
+        teller);
+    CHECK(refusal(
+              [&] {
+                  while (reader.next()) {
+                  }
+              },
+              ErrorCode::closed)
+              .find("s1.bin does not come: the server is away") != std::string::npos);
+    fs::remove(set.failed());
+    teller.join();
+    // A file that is there is not what the listing said, or of another kind.
+    TokenReader surprised(options);
+    write_shard<std::uint16_t>(set.tree() / "s1.bin", 0, 38);
+    CHECK(refusal(
+              [&] {
+                  while (surprised.next()) {
+                  }
+              },
+              ErrorCode::corrupt)
+              .find("s1.bin has 1100 bytes, and was to have 1098") != std::string::npos);
+    set.take_back("s1.bin");
+    TokenReader other(options);
+    write_shard<std::uint32_t>(set.tree() / "s1.bin", 0, 37);
+    CHECK(refusal(
+              [&] {
+                  while (other.next()) {
+                  }
+              },
+              ErrorCode::mismatch)
+              .find("s1.bin has tokens of 4 bytes, and") != std::string::npos);
+    CHECK(refusal([&] { await_file(set.tree() / "s9.bin"); }, ErrorCode::invalid_argument)
+              .find("none of that name comes") != std::string::npos);
+    CHECK(await_file(set.whole() / "s0.bin") == 0);
+    std::ofstream(set.tree().parent_path() / "listing") << "autolaunch stream 1 folder 1 9\n8 a\n";
+    CHECK(refusal([&] { await_file(set.tree() / "s2.bin"); }, ErrorCode::corrupt)
+              .find("its first line counts others") != std::string::npos);
+}
+
+TEST_CASE("files that come are found by a pattern, by a name and through links") {
+    ComingSet set;
+    set.bring("s0.bin");
+    fs::create_symlink("s2.bin", set.tree() / "late.bin");
+    TokenReaderOptions options = set.options();
+    const auto names = [&](const std::string& data) {
+        std::vector<std::string> found;
+        options.data = (set.tree() / data).string();
+        for (const TokenShard& shard : TokenReader(options).shards())
+            found.push_back(shard.name);
+        return found;
+    };
+    CHECK(names("s*.bin") == std::vector<std::string>{"s0.bin", "s1.bin", "s2.bin"});
+    fs::create_symlink(".", set.tree() / "way");
+    CHECK(names("way/s[02].bin") == std::vector<std::string>{"s0.bin", "s2.bin"});
+    fs::remove(set.tree() / "way");
+    CHECK(names("../tree/s[02]*") == std::vector<std::string>{"s0.bin", "s2.bin"});
+    set.bring("s2.bin");
+    CHECK(names("") == std::vector<std::string>{"late.bin", "s0.bin", "s1.bin", "s2.bin"});
+    set.take_back("s2.bin");
+    std::jthread bringer;
+    after(
+        std::chrono::milliseconds(20), [&] { set.bring("s2.bin"); }, bringer);
+    CHECK(await_file(set.tree() / "late.bin") > 0);
+    CHECK(names("s2.bin") == std::vector<std::string>{"s2.bin"});
+    const auto files = staged_files("tokens");
+    REQUIRE(files.size() == 3);
+    CHECK(files[1].path == set.tree() / "s1.bin");
+    CHECK(files[1].bytes == 1098);
+    ::setenv("AUTOLAUNCH_DATA_TOKENS", set.whole().c_str(), 1);
+    CHECK(staged_files("tokens").at(2).bytes == files[2].bytes);
 }

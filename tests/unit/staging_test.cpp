@@ -45,23 +45,27 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                             .bytes_per_second = 2,
                             .timeout = std::chrono::milliseconds(3),
                             .keep_s = 4,
-                            .items = {{"a", "/b\n", "c", "tar"}}};
+                            .streams = "/s/of-x",
+                            .items = {{"a", "/b\n", "c", "tar"}, {"b", "/c", "", "", true}}};
     CHECK(parse_order(as_line(order)) == order);
     const SeenSource seen{2, "key", "address", "/l", "/f", "only", 5};
     const AgentWord answer{.sources = {seen},
                            .handed = {{1, {{"/there", "/here"}}}},
+                           .came = {{2, {{"/a", "/b"}, {"/c", "/d"}}}},
                            .prepare = {3},
                            .deserted = true};
     CHECK(parse_agent_word(as_line(answer)) == answer);
-    const StagerWord word{.staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4)}},
-                          .progress = {{"n", 1, 2}},
-                          .failed = {{65, "what", "hint"}},
-                          .notes = {"note"},
-                          .sources = {seen},
-                          .wanted = {{0, "/c", {"/p"}, {7}}},
-                          .offered = {{1, "/d", {}, {}, true}},
-                          .prepared = {4},
-                          .done = true};
+    const StagerWord word{
+        .staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4)}},
+        .streams = {{"m", "/v", 5, 6}},
+        .progress = {{"n", 1, 2}},
+        .failed = {{65, "what", "hint"}},
+        .notes = {"note"},
+        .sources = {seen},
+        .wanted = {{0, "/c", {"/p"}, {7}}},
+        .offered = {{1, "/d", {}, {}, true}, {2, "/d", {"/p"}, {7}, true, {8}, {0444}}},
+        .prepared = {4},
+        .done = true};
     CHECK(parse_word(as_line(word)) == word);
     CHECK(as_line(word).find('\n') == std::string::npos);
     for (const char* text : {"", "{", "{}", "[]", "{\"done\": 1}", "[[[[[[[[[[]]]]]]]]]]"}) {
@@ -72,6 +76,9 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
     }
     CHECK_THROWS_AS(parse_word(R"({"done":true,"notes":[],"sources":[],"offered":[],"prepared":[],
         "wanted":[{"item":0,"copies":"","paths":["a"],"sizes":[]}]})"),
+                    Error);
+    CHECK_THROWS_AS(parse_word(R"({"done":true,"notes":[],"sources":[],"offered":[],"prepared":[],
+        "wanted":[{"item":0,"copies":"","paths":["a"],"sizes":[1],"times":[2],"modes":[]}]})"),
                     Error);
 }
 

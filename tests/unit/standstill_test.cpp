@@ -507,6 +507,9 @@ TEST_CASE("ranks that report no steps are given minutes, and nothing ends them b
           "s");
     CHECK_FALSE(ends_generation(found, *overdue, minutes(5), false));
     CHECK(ends_generation(found, *overdue, minutes(5), true));
+    facts.activities.push_back(does(1, Doing::awaits_data));
+    CHECK(judge_standstill(facts).moves_elsewhere);
+    facts.activities.pop_back();
     facts.quiet = seconds(3);  // on another node
     CHECK(judge_standstill(facts).moves_elsewhere);
     CHECK_FALSE(ends_generation(judge_standstill(facts), *overdue, minutes(5), true));

@@ -196,7 +196,8 @@ TEST_CASE("the node table, cell by cell") {
         "in_doubt:doubting/doubt by_user:running/ask stop_failed:running/term "
         "leave:running/ask_leave kill:running/kill "
         "finish:left/leave head_lost:orphaned/orphan keeper_gone:doomed/kill",
-        "running rank_failed:doubting/glance in_doubt:doubting/doubt by_user:running/ask "
+        "running start_failed:failing rank_failed:doubting/glance in_doubt:doubting/doubt "
+        "by_user:running/ask "
         "stop_failed:running/term leave:running/ask_leave kill:running/kill finish:left/leave "
         "head_lost:orphaned/orphan "
         "keeper_gone:doomed/kill ranks_ended:ending/clear hung:running/name",

@@ -274,6 +274,52 @@ TEST_CASE("a header says how many tokens of which width, or is refused with both
     CHECK(refused(header(20240520, 1, -1), 1022) == "/d/a.bin: its header says -1 tokens");
 }
 
+TEST_CASE("a state has no beginning of a file that nobody has seen, and goes on with any") {
+    ReaderState state = sample_state();
+    state.beginnings[1] = std::nullopt;
+    state.digest = digest_of(state.shards, state.beginnings);
+    const std::string text = to_text(state);
+    CHECK(text.find("\"version\":2") != std::string::npos);
+    const ReaderState read = reader_state_from(text);
+    CHECK(read.beginnings == state.beginnings);
+    CHECK_NOTHROW(check_goes_on(read, sample_state()));
+    CHECK_NOTHROW(check_goes_on(sample_state(), read));
+    ReaderState other = sample_state();
+    other.beginnings[0] = 9;
+    other.digest = digest_of(other.shards, other.beginnings);
+    CHECK_THROWS_AS(check_goes_on(read, other), Error);
+    std::string old = text;
+    old.replace(old.find("\"version\":2"), 11, "\"version\":1");
+    CHECK(refusal([&] { reader_state_from(old); }, ErrorCode::corrupt).find("begin is ") !=
+          std::string::npos);
+}
+
+TEST_CASE("what comes is listed in the order in which it does, and nothing else is a listing") {
+    const StreamListing listing{.is_file = false, .files = {{"b c/1", 5}, {"a", 0}}};
+    CHECK(as_text(listing) == "autolaunch stream 1 folder 2 5\n5 b%20c/1\n0 a\n");
+    CHECK(parse_stream_listing(as_text(listing)) == listing);
+    const StreamListing one{.is_file = true, .files = {{"w.bin", 7}}};
+    CHECK(parse_stream_listing(as_text(one)) == one);
+    for (const char* text :
+         {"", "autolaunch stream 1 folder 0 0", "autolaunch stream 2 folder 0 0\n",
+          "autolaunch stream 1 pipe 0 0\n", "autolaunch stream 1 folder 1 5\n",
+          "autolaunch stream 1 folder 1 5\n5 a", "autolaunch stream 1 folder 1 4\n5 a\n",
+          "autolaunch stream 1 folder 2 5\n5 a\n0 a\n", "autolaunch stream 1 folder 1 5\n05 a\n",
+          "autolaunch stream 1 folder 1 5\n5 ../a\n", "autolaunch stream 1 folder 1 5\n5 /a\n",
+          "autolaunch stream 1 folder 1 5\n5 a b\n", "autolaunch stream 1 folder 1 5\n5 %6\n",
+          "autolaunch stream 1 folder 1 5\n5 %61\n", "autolaunch stream 1 file 1 5\n5 a/b\n",
+          "autolaunch stream 1 folder 1 9223372036854775808\n9223372036854775808 a\n"}) {
+        CAPTURE(text);
+        CHECK(refusal([&] { parse_stream_listing(text); }, ErrorCode::corrupt)
+                  .starts_with("this is no listing of data that comes: "));
+    }
+    const StreamFailure failure{"a\nb", "ask"};
+    CHECK(as_text(failure) == "autolaunch stream failed 1\na b\nask\n");
+    CHECK(parse_stream_failure(as_text(failure)) == StreamFailure{"a b", "ask"});
+    CHECK_FALSE(parse_stream_failure("autolaunch stream failed 1\na b\n"));
+    CHECK_FALSE(parse_stream_failure(""));
+}
+
 TEST_CASE("a reader's state says what it went by, and what differs is named") {
     const ReaderState state = sample_state();
     const ReaderState read = reader_state_from(to_text(state));
@@ -347,9 +393,9 @@ TEST_CASE("what is no state is refused") {
     CHECK(refused(with("000002", "000003")) == begin + "its digest is not that of its files");
     CHECK(refused(with("200001024", "200001026")) == begin + "its digest is not that of its files");
     CHECK(refused(with("000002", "000000")) == begin + "its files are not in order");
-    CHECK(refusal([&] { reader_state_from(with("\"version\":1", "\"version\":2")); },
+    CHECK(refusal([&] { reader_state_from(with("\"version\":1", "\"version\":3")); },
                   ErrorCode::unsupported) ==
-          "this state of a reader of tokens is of version 2, and only 1 is known");
+          "this state of a reader of tokens is of version 3, and only 1 and 2 are known");
 }
 
 TEST_CASE("how files are read follows from where they lie and how large they are") {
@@ -395,6 +441,9 @@ TEST_CASE("files of tokens and states of readers are so or refused, with any bit
         {"llama3.bin", header(20240801, 7, 1) + std::string("\1\0\1\0", 4)},
         {"cut.bin", header(20240520, 1, 3) + std::string("\1\0\2\0", 4)},
         {"state.json", to_text(sample_state())},
+        {"listing",
+         as_text(StreamListing{.is_file = false, .files = {{"a b/0.bin", 1028}, {"c", 0}}})},
+        {"failed", as_text(StreamFailure{"/data/a was changed while it was staged", "ask"})},
         {"text.txt", "To be, or not to be\n"}};
     for (const auto& [name, content] : seeds) {
         if (std::getenv("AUTOLAUNCH_WRITE_SEEDS"))
@@ -404,6 +453,6 @@ TEST_CASE("files of tokens and states of readers are so or refused, with any bit
     std::size_t known = 0;
     CHECK(check_seeds("token_data", [&](const std::string& bytes) {
               known += check_token_data(bytes) ? 1 : 0;
-          }) == 5);
+          }) == 7);
     CHECK(known > 1000);
 }

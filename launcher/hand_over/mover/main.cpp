@@ -27,8 +27,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr auto kWord = std::chrono::seconds(60);        // of the agent
-constexpr auto kStandstill = std::chrono::seconds(60);  // nothing comes: the agent is told
+constexpr auto kWord = std::chrono::seconds(60);  // of the agent
 constexpr auto kProgress = std::chrono::seconds(1);
 constexpr auto kHandshake = std::chrono::seconds(5);
 constexpr auto kIdle = std::chrono::seconds(120);       // then nobody needs us any more
@@ -151,6 +150,13 @@ void read_here(Transfer& transfer, const Json& order) {
     transfer.finish("it was not read");
 }
 
+/// Files that this node's agent has made for it, one after the other.
+void await_here(Transfer& transfer, const Json& order) {
+    transfer.begin(parse_manifest(order.at("coming").dump()));
+    await_files(transfer);
+    transfer.finish("it did not come");
+}
+
 void watch_agent() {
     std::thread([] {
         pollfd waited{0, POLLIN, 0};
@@ -163,7 +169,7 @@ void watch_agent() {
 void tell_progress(const Transfer& transfer) {
     std::thread([&transfer] {
         while (!transfer.is_over()) {
-            if (std::chrono::steady_clock::now() - transfer.moved_at() > kStandstill) {
+            if (std::chrono::steady_clock::now() - transfer.moved_at() > transfer.patience()) {
                 say({{"failed", "nothing came for a minute"}});
                 ::_exit(0);
             }
@@ -220,6 +226,13 @@ void run() {
     watch_agent();
     LinkKey key(key_in(place.at("key").get<std::string>()));
     Transfer transfer(cache);
+    if (order.contains("patience_ms"))
+        transfer.set_patience(
+            std::chrono::milliseconds(whole_number<std::int64_t>(order.at("patience_ms"))));
+    if (order.value("one_by_one", false))
+        transfer.set_on_copy([](const Transfer::Copy& copy) {
+            say({{"copy", Json::array({copy.original, copy.path})}});
+        });
     tell_progress(transfer);
     std::vector<MoverAddress> above;
     for (const Json& node : place.at("above"))
@@ -228,7 +241,9 @@ void run() {
     Server server(transfer, files, key, std::move(listener));
     std::jthread serving([&] { server.run(); });
     std::thread([&files] { MountDoor(UniqueFd(kDoor), files, kFileAnswer).serve(); }).detach();
-    if (above.empty()) {
+    if (above.empty() && order.contains("coming")) {
+        await_here(transfer, order);
+    } else if (above.empty()) {
         read_here(transfer, order);
     } else {
         const std::string why = pull_all(transfer, key, above);

@@ -37,9 +37,10 @@ if _found is not None:
     sys.modules[__name__] = _module  # what the import statement then takes
     _found.loader.exec_module(_module)
 else:
-    from . import _batch, _rank_session, _recovery
+    from . import _batch, _data, _rank_session, _recovery
     from ._batch import *  # noqa: F401,F403
+    from ._data import *  # noqa: F401,F403
     from ._rank_session import *  # noqa: F401,F403
     from ._recovery import *  # noqa: F401,F403
 
-    __all__ = _batch.__all__ + _rank_session.__all__ + _recovery.__all__
+    __all__ = _batch.__all__ + _data.__all__ + _rank_session.__all__ + _recovery.__all__

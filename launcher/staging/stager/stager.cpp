@@ -47,7 +47,9 @@ void Stager::run() {
     if (order_.role == StagerRole::head)
         look_for_others();
     for (std::size_t item = 0; item < order_.items.size(); ++item)
-        stage(static_cast<int>(item));
+        if (!order_.items[item].streams)
+            stage(static_cast<int>(item));
+    begin_streams();
     watch_.finish();
     say({.done = true});
     for (;;)  // until it ends us: what is handed on stays till then
@@ -62,6 +64,8 @@ void Stager::stage(int item) {
     if (const auto held = held_.extract(item)) {
         staged.held = std::move(held.mapped());
         staged.was_here = true;
+    } else if (streams(item)) {
+        staged = stream(item, progress);
     } else if (order_.role == StagerRole::alone) {
         staged = read_alone(item, progress);
     } else if (order_.role == StagerRole::head && is_made_here(item)) {
@@ -149,6 +153,9 @@ void Stager::hear_agent() {
         seen_[seen.item] = seen;
     for (const HandedFiles& handed : word.handed)
         handed_[handed.item] = handed;
+    for (const HandedFiles& came : word.came)
+        for (const auto& copy : came.copies)
+            came_[came.item].copies.push_back(copy);
 }
 
 std::map<std::string, std::string> Stager::await_handed(int item) {
@@ -166,12 +173,9 @@ Stager::Came Stager::tree_that_came(int item, const SeenSource& seen,
         return {.source = std::move(trees_[item]), .copies = std::move(copies)};
     Came came{.source = {}, .copies = std::move(copies)};
     came.source.shown = source_of(item).shown();
-    came.is_whole = came.copies.contains(seen.listing);
-    if (came.is_whole) {
-        const std::string listing = read_file(came.copies.at(seen.listing));
-        if (address_of(listing) != seen.address)
-            throw Error(ErrorCode::corrupt, "the listing of " + came.source.shown + " is damaged");
-        came.source.tree = parse_listing_text(listing);
+    if (auto tree = listed_tree(item, seen, came.copies)) {
+        came.is_whole = true;
+        came.source.tree = std::move(*tree);
         for (const TreeEntry& entry : came.source.tree.entries)
             came.is_whole =
                 came.is_whole && (entry.kind != TreeEntry::Kind::file || entry.bytes == 0 ||
@@ -179,14 +183,32 @@ Stager::Came Stager::tree_that_came(int item, const SeenSource& seen,
     }
     if (came.is_whole)
         return came;
-    came.source = source_of(item).look();
-    if (source_key(source_of(item).words(), came.source.tree) != seen.key)
-        throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
-                        came.source.shown + " is another one here than on the first node",
-                        "all nodes have to see the same, and nobody may write there meanwhile");
+    came.source = look_as_seen(item, seen);
     if (source_of(item).is_unpacked())
         came.copies.clear();
     return came;
+}
+
+/// By the head's listing; nothing where that has not come.
+std::optional<Tree> Stager::listed_tree(int item, const SeenSource& seen,
+                                        const std::map<std::string, std::string>& copies) const {
+    const auto found = copies.find(seen.listing);
+    if (found == copies.end())
+        return std::nullopt;
+    const std::string listing = read_file(found->second);
+    if (address_of(listing) != seen.address)
+        throw Error(ErrorCode::corrupt,
+                    "the listing of " + source_of(item).shown() + " is damaged");
+    return parse_listing_text(listing);
+}
+
+SourceTree Stager::look_as_seen(int item, const SeenSource& seen) const {
+    SourceTree source = source_of(item).look();
+    if (source_key(source_of(item).words(), source.tree) != seen.key)
+        throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
+                        source.shown + " is another one here than on the first node",
+                        "all nodes have to see the same, and nobody may write there meanwhile");
+    return source;
 }
 
 StagedTree Stager::copy(int item, SourceTree& source, const std::string& key, const Came& came,
@@ -198,9 +220,13 @@ StagedTree Stager::copy(int item, SourceTree& source, const std::string& key, co
     request.wish = wish_of(item);
     request.copy.bytes_per_second = order_.bytes_per_second;
     request.wait = [this] { ++watch_.signs; };
-    if (!came.is_whole)
+    const auto view = views_.find(item);
+    if (view != views_.end())
+        stream_by(item, *view->second, came, request);
+    else if (!came.is_whole)
         from.read_for(request, cache_);
-    from.verify_for(request);
+    if (view == views_.end())
+        from.verify_for(request);
     request.check_source = [&] {
         const bool was_read = order_.role != StagerRole::node || progress.read_bytes > 0;
         if (was_read && source_key(from.words(), from.look().tree) != key)

@@ -33,8 +33,9 @@ private:
     }
     /// On the head: before others can have it, it has to be here.
     bool is_made_here(int item) const {
-        return source_of(item).is_remote() || source_of(item).is_unpacked();
+        return source_of(item).is_remote() || source_of(item).is_unpacked() || streams(item);
     }
+    bool streams(int item) const { return source_of(item).streams(); }
     void watch(int item, const CopyProgress* progress, std::int64_t of);
 
     void stage(int item);
@@ -51,10 +52,24 @@ private:
         std::map<std::string, std::string> copies = {};  ///< path there, path here
         bool is_whole = false;                           ///< nothing is to be read of its source
     };
+    std::optional<Tree> listed_tree(int item, const SeenSource& seen,
+                                    const std::map<std::string, std::string>& copies) const;
+    SourceTree look_as_seen(int item, const SeenSource& seen) const;
     Came tree_that_came(int item, const SeenSource& seen,
                         std::map<std::string, std::string> copies);
     StagedTree copy(int item, SourceTree& source, const std::string& key, const Came& came,
                     CopyProgress& progress);
+
+    // Of what ranks use while it comes (stager_streams.cpp).
+    void begin_streams();
+    void begin_stream(int item);
+    void look_alone(int item);
+    bool have_listing(int item);
+    void show_stream(int item);
+    StagedTree stream(int item, CopyProgress& progress);
+    void stream_by(int item, StreamView& view, const Came& came, StagingRequest& request);
+    void show_what_comes(int item, const SeenSource& seen);
+    void show_published(int item, const StagedTree& staged);
 
     // Of the head, for the other nodes (stager_head.cpp).
     void look_for_others();
@@ -64,6 +79,7 @@ private:
     void see_own_copy(SeenSource& seen);
     void set_own_place(SeenSource& seen, const HeldTree& held) const;
     WantedFiles offer_of(const SeenSource& seen, const Tree& tree) const;
+    static void add_facts(WantedFiles& offer, const std::vector<const TreeEntry*>& files);
     void offer_own(int item, const HeldTree& held);
     void prepare(const AgentWord& word);
     void link_for_others(const SeenSource& seen, const HeldTree& held) const;
@@ -78,7 +94,9 @@ private:
     std::map<int, SourceTree> trees_;  ///< on the head
     std::map<int, SeenSource> seen_;
     std::map<int, HandedFiles> handed_;  ///< that nobody has asked for yet
-    bool is_deserted_ = false;           ///< a node, whose head is gone
+    std::map<int, HandedFiles> came_;    ///< of those that come one by one
+    std::map<int, std::unique_ptr<StreamView>> views_;
+    bool is_deserted_ = false;  ///< a node, whose head is gone
     std::map<int, HeldTree> held_;
     std::map<int, StagedTree> kept_;  ///< until the agent holds them, too
 };

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -54,6 +55,11 @@ SeenSource Stager::see(int item) {
     if (is_made_here(item))
         seen.folder.clear();
     see_own_copy(seen);
+    if (streams(item) && !held_.contains(item)) {
+        show_stream(item);
+        seen.folder = views_.at(item)->tree_path();
+        seen.only.clear();
+    }
     if (!seen.folder.empty())
         list_for_others(seen);
     seen_[item] = seen;
@@ -101,12 +107,32 @@ WantedFiles Stager::offer_of(const SeenSource& seen, const Tree& tree) const {
                       .paths = {seen.listing},
                       .sizes = {static_cast<std::int64_t>(
                           listing_text(source_of(seen.item).words(), tree).size())}};
+    std::vector<const TreeEntry*> files;
     for (const TreeEntry& entry : tree.entries)
-        if (entry.kind == TreeEntry::Kind::file && entry.bytes > 0) {
-            offer.paths.push_back(path_there(seen, entry));
-            offer.sizes.push_back(entry.bytes);
-        }
+        if (entry.kind == TreeEntry::Kind::file && entry.bytes > 0)
+            files.push_back(&entry);
+    // Where files are used one by one, the list of their digests is needed first.
+    std::stable_partition(files.begin(), files.end(), [&](const TreeEntry* entry) {
+        return streams(seen.item) && entry->path == item_of(seen.item).verify;
+    });
+    for (const TreeEntry* entry : files) {
+        offer.paths.push_back(path_there(seen, *entry));
+        offer.sizes.push_back(entry->bytes);
+    }
+    if (views_.contains(seen.item))
+        add_facts(offer, files);
     return offer;
+}
+
+/// By which it is known that a file has come.
+void Stager::add_facts(WantedFiles& offer, const std::vector<const TreeEntry*>& files) {
+    const auto listing = look_at(offer.paths.at(0));
+    offer.times = {listing ? listing->mtime_ns : 0};
+    offer.modes = {listing ? listing->mode : 0};
+    for (const TreeEntry* entry : files) {
+        offer.times.push_back(entry->mtime_ns);
+        offer.modes.push_back(entry->mode);
+    }
 }
 
 /// What came from a server, or was unpacked: from now on others can have it, without anything to be

@@ -6,6 +6,7 @@
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/comm/device.hpp>
 #include <autolaunch/comm/types.hpp>
+#include <autolaunch/data/staged_files.hpp>
 #include <autolaunch/data/token_reader.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/activation_checkpoints.hpp>

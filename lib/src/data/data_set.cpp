@@ -3,19 +3,26 @@
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
+#include "data/stream.hpp"
 #include "data/token_header.hpp"
 
+#include <autolaunch/data/staged_files.hpp>
 #include <autolaunch/error.hpp>
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <memory>
+#include <set>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace autolaunch::data {
 
@@ -40,19 +47,50 @@ std::vector<std::string> paths_that_match(const std::string& pattern) {
     return {found.gl_pathv, found.gl_pathv + found.gl_pathc};
 }
 
+/// A file, or one that comes; else what is passed over.
+void take_file(const std::string& path, const std::string& name, const Stream* stream,
+               std::vector<TokenShard>& files, std::vector<std::string>& passed_over) {
+    const auto comes = stream != nullptr && !path_exists(path) ? stream->bytes_of(path)
+                                                               : std::optional<std::uint64_t>();
+    if (comes)
+        files.push_back({name, path, *comes, 0});
+    else if (is_file(path))
+        files.push_back({name, path});
+    else
+        passed_over.push_back(name);
+}
+
+/// Of files that come those that match; links before the first wildcard are followed.
+std::vector<std::string> coming_paths(const Stream& stream, const std::string& pattern,
+                                      std::size_t before) {
+    const std::string folder = pattern.substr(0, before), names = pattern.substr(before);
+    std::error_code error;
+    const fs::path root = fs::canonical(stream.tree(), error);
+    const fs::path real = fs::canonical(folder.empty() ? "." : folder, error);
+    std::vector<std::string> paths;
+    for (const StreamListing::File& file : stream.listing().files) {
+        const std::string below = (root / file.path).lexically_relative(real);
+        if (!error && ::fnmatch(names.c_str(), below.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
+            paths.push_back(folder + below);
+    }
+    return paths;
+}
+
 // Names are what follows the last folder before the first wildcard: a data set stays what it is
 // where its folder is another one.
-Found files_of_pattern(const std::string& pattern) {
+Found files_of_pattern(const std::string& pattern, const Stream* stream) {
     const std::size_t wildcard = pattern.find_first_of(kWildcards);
     const std::size_t slash = pattern.rfind('/', wildcard);
     const std::size_t before = slash == pattern.npos ? 0 : slash + 1;
+    std::set<std::string> paths;
+    for (std::string& path : paths_that_match(pattern))
+        paths.insert(std::move(path));
+    if (stream != nullptr)
+        for (std::string& path : coming_paths(*stream, pattern, before))
+            paths.insert(std::move(path));
     Found found;
-    for (const std::string& path : paths_that_match(pattern)) {
-        if (is_file(path))
-            found.files.push_back({path.substr(before), path});
-        else
-            found.passed_over.push_back(path.substr(before));
-    }
+    for (const std::string& path : paths)
+        take_file(path, path.substr(before), stream, found.files, found.passed_over);
     return found;
 }
 
@@ -69,14 +107,28 @@ void refuse_two_sets(const Found& found, const std::string& folder) {
                     "say which with a pattern: " + folder + "/*_train*");
 }
 
-Found files_of_folder(const std::string& folder) {
+std::set<std::string> names_in(const std::string& folder, const Stream* stream) {
+    std::set<std::string> names;
+    for (const fs::path& path : list_folder(folder))
+        names.insert(path.filename());
+    if (stream == nullptr)
+        return names;
+    std::error_code error;
+    const fs::path root = fs::canonical(stream->tree(), error), real = fs::canonical(folder, error);
+    for (const StreamListing::File& file : stream->listing().files)
+        if ((root / file.path).parent_path() == real)
+            names.insert(fs::path(file.path).filename());
+    return names;
+}
+
+Found files_of_folder(const std::string& folder, const Stream* stream) {
     Found files, others;
-    for (const fs::path& path : list_folder(folder)) {
-        const std::string name = path.filename();
-        if (name.starts_with('.') || !is_file(path))
+    for (const std::string& name : names_in(folder, stream)) {
+        if (name.starts_with('.'))
             others.passed_over.push_back(name);
         else
-            (name.ends_with(".bin") ? files : others).files.push_back({name, path});
+            take_file(fs::path(folder) / name, name, stream,
+                      (name.ends_with(".bin") ? files : others).files, others.passed_over);
     }
     if (files.files.empty())
         return others;
@@ -91,14 +143,18 @@ Found find_files(const std::string& data) {
     if (data.empty())
         throw Error(ErrorCode::invalid_argument, "no data is named",
                     "TokenReaderOptions::data is a file, a folder or a pattern");
+    const std::optional<Stream> comes = Stream::of(data);
+    const Stream* const stream = comes ? &*comes : nullptr;
     if (is_folder(data))
-        return files_of_folder(data);
+        return files_of_folder(data, stream);
     if (path_exists(data))
         return {{{fs::path(data).filename(), data}}, {}};
+    if (stream != nullptr && stream->bytes_of(data))
+        return {{{fs::path(data).filename(), data, *stream->bytes_of(data), 0}}, {}};
     if (data.find_first_of(kWildcards) == data.npos)
         throw Error(ErrorCode::invalid_argument, "there is no data at " + data,
                     "it is a file, a folder or a pattern such as /data/train_*.bin");
-    return files_of_pattern(data);
+    return files_of_pattern(data, stream);
 }
 
 std::string beginning_of(int fd, const fs::path& path) {
@@ -119,7 +175,19 @@ std::string beginning_of(int fd, const fs::path& path) {
     return bytes;
 }
 
-void look_into(TokenShard& shard, Format format, DataSet& set) {
+/// Of a file that is not there yet: all are of the first one's kind.
+void take_from_listing(TokenShard& shard, const TokenHeader& like) {
+    const auto width = static_cast<std::uint64_t>(like.type);
+    if (shard.bytes < like.bytes || (shard.bytes - like.bytes) % width != 0)
+        throw Error(ErrorCode::corrupt,
+                    shard.path.string() + " will have " + std::to_string(shard.bytes) +
+                        " bytes, and that is no file of tokens of " + width_of(like.type));
+    shard.tokens = static_cast<std::int64_t>((shard.bytes - like.bytes) / width);
+}
+
+}  // namespace
+
+LookedInto look_into(TokenShard& shard, Format format) {
     // Not blocking: a FIFO in the place of a file must not hang the reader.
     const UniqueFd fd = open_file(shard.path, O_RDONLY | O_NONBLOCK);
     struct stat facts = {};
@@ -132,21 +200,10 @@ void look_into(TokenShard& shard, Format format, DataSet& set) {
     const TokenHeader header =
         parse_token_header(beginning, shard.bytes, shard.path.string(), format);
     shard.tokens = header.tokens;
-    if (set.beginnings.empty()) {
-        set.type = header.type;
-        set.header_bytes = header.bytes;
-    } else if (set.type != header.type) {
-        throw Error(ErrorCode::mismatch,
-                    shard.path.string() + " has tokens of " + width_of(header.type) + ", and " +
-                        set.shards.front().path.string() + " of " + width_of(set.type),
-                    "a data set is of one kind: name its files with a pattern");
-    }
-    set.beginnings.push_back(hash64(beginning.data(), beginning.size()));
+    return {header, hash64(beginning.data(), beginning.size())};
 }
 
-}  // namespace
-
-DataSet open_data_set(const std::string& data, Format format) {
+DataSet open_data_set(const std::string& data, Format format, std::chrono::milliseconds patience) {
     Found found = find_files(data);
     if (found.files.empty())
         throw Error(ErrorCode::invalid_argument, "there are no files of tokens at " + data);
@@ -155,20 +212,51 @@ DataSet open_data_set(const std::string& data, Format format) {
     set.passed_over = std::move(found.passed_over);
     std::sort(set.shards.begin(), set.shards.end(),
               [](const TokenShard& a, const TokenShard& b) { return a.name < b.name; });
-    for (TokenShard& shard : set.shards)
-        look_into(shard, format, set);
+    await_file(set.shards.front().path, patience);
+    std::vector<std::optional<LookedInto>> seen(set.shards.size());
+    for (std::size_t i = 0; i < set.shards.size(); ++i) {
+        TokenShard& shard = set.shards[i];
+        if (i > 0 && !path_exists(shard.path)) {
+            take_from_listing(shard, seen.front()->header);
+            continue;
+        }
+        seen[i] = look_into(shard, format);
+        if (seen[i]->header.type != seen.front()->header.type)
+            throw Error(ErrorCode::mismatch,
+                        shard.path.string() + " has tokens of " + width_of(seen[i]->header.type) +
+                            ", and " + set.shards.front().path.string() + " of " +
+                            width_of(seen.front()->header.type),
+                        "a data set is of one kind: name its files with a pattern");
+    }
+    set.type = seen.front()->header.type;
+    set.header_bytes = seen.front()->header.bytes;
+    set.arrivals = std::make_shared<Arrivals>(set.shards, format, seen.front()->header, patience);
+    for (std::size_t i = 0; i < set.shards.size(); ++i)
+        if (seen[i])
+            set.arrivals->set_beginning(i, seen[i]->beginning);
     return set;
 }
 
-Digest128 DataSet::digest() const { return digest_of(shards, beginnings); }
+Beginnings DataSet::beginnings() const {
+    Beginnings all;
+    for (std::size_t i = 0; i < shards.size(); ++i)
+        all.push_back(arrivals->beginning(i));
+    return all;
+}
 
-Digest128 digest_of(const std::vector<TokenShard>& shards,
-                    const std::vector<std::uint64_t>& beginnings) {
+Digest128 DataSet::digest() const {
+    const std::atomic<bool> never{false};
+    for (std::size_t i = 0; i < shards.size(); ++i)
+        arrivals->await(i, never);
+    return digest_of(shards, beginnings());
+}
+
+Digest128 digest_of(const std::vector<TokenShard>& shards, const Beginnings& beginnings) {
     RunningHash hash;
     for (std::size_t i = 0; i < shards.size(); ++i) {
         // A name has no NUL.
         const std::string line = shards[i].name + '\0' + std::to_string(shards[i].bytes) + ' ' +
-                                 hex64(beginnings[i]) + '\n';
+                                 (beginnings[i] ? hex64(*beginnings[i]) : std::string()) + '\n';
         hash.update(line.data(), line.size());
     }
     return hash.take();

@@ -73,7 +73,7 @@ private:
 /// begin() has the kernel start to read, and progress() waits for it.
 class MappedRows final : public RowSource {
 public:
-    explicit MappedRows(const DataSet& set) : set_(&set) {}
+    explicit MappedRows(const DataSet& set) : RowSource(set) {}
 
     void begin(RowMemory& rows) override {
         rows.extents.clear();
@@ -105,7 +105,8 @@ private:
         auto shard = open_[index].lock();
         if (!shard) {
             std::erase_if(open_, [](const auto& one) { return one.second.expired(); });
-            shard = std::make_shared<MappedShard>(set_->shards[index]);
+            await(index);
+            shard = std::make_shared<MappedShard>(set().shards[index]);
             open_[index] = shard;
         }
         if (rows.held.empty() || rows.held.back() != shard)
@@ -113,7 +114,6 @@ private:
         return *shard;
     }
 
-    const DataSet* set_;
     std::unordered_map<std::size_t, std::weak_ptr<MappedShard>> open_;
     std::deque<RowMemory*> waiting_;
 };

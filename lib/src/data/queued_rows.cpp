@@ -57,7 +57,7 @@ private:
 class QueuedRows final : public RowSource {
 public:
     QueuedRows(const DataSet& set, bool direct)
-        : set_(&set), wants_direct_(direct), direct_(direct), queue_(make_uring_queue(kDepth)) {
+        : RowSource(set), wants_direct_(direct), direct_(direct), queue_(make_uring_queue(kDepth)) {
         const unsigned depth = queue_ ? kDepth : kThreads;
         if (!queue_)
             queue_ = make_thread_queue(depth);
@@ -84,7 +84,6 @@ private:
     bool continues(Read& read, std::int64_t moved);
     void stop_being_direct(const Read& read);
 
-    const DataSet* set_;
     const bool wants_direct_;
     std::atomic<bool> direct_;  // words() is for another thread
     std::unordered_map<std::size_t, std::weak_ptr<QueuedShard>> open_;
@@ -98,11 +97,12 @@ QueuedShard& QueuedRows::open(std::size_t index, RowMemory& rows) {
     auto shard = open_[index].lock();
     if (!shard) {
         std::erase_if(open_, [](const auto& one) { return one.second.expired(); });
-        shard = std::make_shared<QueuedShard>(set_->shards[index], direct_);
+        await(index);
+        shard = std::make_shared<QueuedShard>(set().shards[index], direct_);
         open_[index] = shard;
     }
     if (rows.held.empty() || rows.held.back() != shard) {
-        require_size(shard->fd(), set_->shards[index]);
+        require_size(shard->fd(), set().shards[index]);
         rows.held.push_back(shard);
     }
     return *shard;
@@ -162,14 +162,14 @@ void QueuedRows::stop_being_direct(const Read& read) {
     const int flags = ::fcntl(read.request.fd, F_GETFL);
     if (flags < 0 || ::fcntl(read.request.fd, F_SETFL, flags & ~O_DIRECT) != 0)
         throw SystemError(errno,
-                          "turn off direct input of " + set_->shards[read.shard].path.string());
+                          "turn off direct input of " + set().shards[read.shard].path.string());
     direct_ = false;
 }
 
 // What is left of a read after its last request; false when it is over.
 bool QueuedRows::continues(Read& read, std::int64_t moved) {
     IoRequest& request = read.request;
-    const TokenShard& shard = set_->shards[read.shard];
+    const TokenShard& shard = set().shards[read.shard];
     if (moved == -EINVAL && wants_direct_ && !std::exchange(read.was_refused, true)) {
         stop_being_direct(read);
     } else if (moved < 0 && moved != -EAGAIN && moved != -EINTR) {

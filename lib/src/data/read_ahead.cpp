@@ -17,6 +17,7 @@ ReadAhead::~ReadAhead() {
         const std::scoped_lock lock(mutex_);
         stop_ = true;
     }
+    source_->stop();
     changed_.notify_all();
     if (thread_.joinable())
         thread_.join();
@@ -68,16 +69,17 @@ void ReadAhead::run() {
 
 void ReadAhead::serve() {
     std::uint64_t begun = 0, ready = 0;
-    bool more = true;
+    bool more = true, is_planned = false;
     while (wait_for_work(begun, ready, more)) {
         for (const std::uint64_t end = room_until(); more && begun < end;) {
             BatchGroup& group = *slots_[begun % slots_.size()];
-            group.batches.clear();
-            group.memory.plan = {};
-            more = plan_(group);
-            if (!more)
+            more = is_planned || plan_next(group);
+            is_planned = more;
+            // What is there is given out before one waits for a file that still comes.
+            if (!more || (ready < begun && !source_->is_there(group.memory.plan)))
                 break;
             source_->begin(group.memory);
+            is_planned = false;
             ++begun;
         }
         if (ready < begun && slots_[ready % slots_.size()]->memory.open_reads > 0)
@@ -88,6 +90,12 @@ void ReadAhead::serve() {
         if (ready > before)
             publish(ready);
     }
+}
+
+bool ReadAhead::plan_next(BatchGroup& group) {
+    group.batches.clear();
+    group.memory.plan = {};
+    return plan_(group);
 }
 
 // False where there is no more to do.

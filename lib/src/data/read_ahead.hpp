@@ -51,6 +51,7 @@ private:
     void start();
     void run();
     void serve();
+    bool plan_next(BatchGroup& group);
     bool wait_for_work(std::uint64_t begun, std::uint64_t ready, bool more);
     std::uint64_t room_until();
     void publish(std::uint64_t ready);

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr char kFormat[] = "autolaunch tokens";
-constexpr int kVersion = 1;
+constexpr int kVersion = 1, kVersionOfComing = 2;
 constexpr int kLevels = 3;  // the object, the list of files, a file
 
 constexpr std::pair<Order, const char*> kOrders[] = {{Order::sequential, "sequential"},
@@ -65,7 +65,7 @@ std::uint64_t beginning_from(const std::string& digits) {
     return value;
 }
 
-void read_files(const json& files, ReaderState& state) {
+void read_files(const json& files, bool some_come, ReaderState& state) {
     if (!files.is_array() || files.empty())
         damaged("it lists no files");
     for (const json& file : files) {
@@ -77,17 +77,21 @@ void read_files(const json& files, ReaderState& state) {
         if (!state.shards.empty() && !(state.shards.back().name < shard.name))
             damaged("its files are not in order");
         state.shards.push_back(std::move(shard));
-        state.beginnings.push_back(beginning_from(file.at("begin").get<std::string>()));
+        const auto begin = file.at("begin").get<std::string>();
+        state.beginnings.push_back(
+            begin.empty() && some_come ? std::nullopt : std::optional(beginning_from(begin)));
     }
 }
 
 ReaderState read(const json& object) {
     if (!object.is_object() || object.value("format", json()) != kFormat)
         damaged(std::string("its format is not \"") + kFormat + "\"");
-    if (const auto version = whole_number<std::int64_t>(object.at("version")); version != kVersion)
+    const auto version = whole_number<std::int64_t>(object.at("version"));
+    if (version != kVersion && version != kVersionOfComing)
         throw Error(ErrorCode::unsupported, "this state of a reader of tokens is of version " +
                                                 std::to_string(version) + ", and only " +
-                                                std::to_string(kVersion) + " is known");
+                                                std::to_string(kVersion) + " and " +
+                                                std::to_string(kVersionOfComing) + " are known");
     ReaderState state;
     state.epoch = at_least(0, object, "epoch");
     state.row = at_least(0, object, "row");
@@ -96,7 +100,7 @@ ReaderState read(const json& object) {
     state.order = named(kOrders, object.at("order"));
     state.seed = whole_number<std::uint64_t>(object.at("seed"));
     state.boundary = named(kBoundaries, object.at("boundary"));
-    read_files(object.at("files"), state);
+    read_files(object.at("files"), version == kVersionOfComing, state);
     state.digest = digest_of(state.shards, state.beginnings);
     if (object.at("digest") != hex128(state.digest))
         damaged("its digest is not that of its files");
@@ -116,8 +120,8 @@ void require_same(const std::string& name, const std::string& then, const std::s
 constexpr char kSameData[] =
     "bring the data back as it was, or begin anew with this one, without restore()";
 
-// Of lists that differ, the first file that does.
-[[noreturn]] void name_the_file(const ReaderState& then, const ReaderState& now) {
+// Of lists that differ, the first file that does. Of a beginning nobody may have seen, then or now.
+void require_same_files(const ReaderState& then, const ReaderState& now) {
     const auto all = std::max(then.shards.size(), now.shards.size());
     for (std::size_t i = 0; i < all; ++i) {
         if (i >= now.shards.size() ||
@@ -130,22 +134,23 @@ constexpr char kSameData[] =
             differs(name + " had " + std::to_string(then.shards[i].bytes) + " bytes and has " +
                         std::to_string(now.shards[i].bytes),
                     kSameData);
-        if (then.beginnings[i] != now.beginnings[i])
+        if (then.beginnings[i] && now.beginnings[i] && *then.beginnings[i] != *now.beginnings[i])
             differs(name + " begins with other bytes than it had", kSameData);
     }
-    differs("the data is another", kSameData);
 }
 
 }  // namespace
 
 std::string to_text(const ReaderState& state) {
     json files = json::array();
+    bool some_come = false;
     for (std::size_t i = 0; i < state.shards.size(); ++i)
         files.push_back({{"name", state.shards[i].name},
                          {"bytes", state.shards[i].bytes},
-                         {"begin", hex64(state.beginnings[i])}});
+                         {"begin", state.beginnings[i] ? hex64(*state.beginnings[i]) : ""}}),
+            some_come = some_come || !state.beginnings[i];
     const json object = {{"format", kFormat},
-                         {"version", kVersion},
+                         {"version", some_come ? kVersionOfComing : kVersion},
                          {"epoch", state.epoch},
                          {"row", state.row},
                          {"length", state.length},
@@ -175,7 +180,7 @@ ReaderState reader_state_from(std::string_view text) {
 
 void check_goes_on(const ReaderState& then, const ReaderState& now) {
     if (then.digest != now.digest)
-        name_the_file(then, now);
+        require_same_files(then, now);
     require_same("length", std::to_string(then.length), std::to_string(now.length));
     require_same("order", name_of(kOrders, then.order), name_of(kOrders, now.order));
     if (then.order == Order::shuffled)

@@ -20,7 +20,7 @@ struct ReaderState {
     Boundary boundary = Boundary::join;
     Digest128 digest;
     std::vector<TokenShard> shards;  ///< names and bytes
-    std::vector<std::uint64_t> beginnings;
+    Beginnings beginnings;
 };
 
 std::string to_text(const ReaderState& state);

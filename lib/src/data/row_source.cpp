@@ -56,6 +56,12 @@ void place_rows(RowMemory& rows) {
     }
 }
 
+bool RowSource::is_there(const ReadPlan& plan) const {
+    return std::all_of(plan.extents.begin(), plan.extents.end(), [this](const Extent& extent) {
+        return set_->arrivals->is_there(extent.shard);
+    });
+}
+
 void require_size(int fd, const TokenShard& shard) {
     struct stat facts = {};
     if (::fstat(fd, &facts) != 0)

@@ -4,6 +4,7 @@
 #include "data/read_plan.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -75,11 +76,17 @@ void place_rows(RowMemory& rows);
 /// Throws Error{corrupt} where an open file has not the size that it had when it was looked into.
 void require_size(int fd, const TokenShard& shard);
 
-/// Reads the rows of several batches side by side. Threads: one. Blocks: progress() and the
-/// destructor, as long as the disk does.
+/// Reads the rows of several batches side by side. `set` must outlive it. Threads: one. Blocks:
+/// progress() and the destructor, as long as the disk does; begin() while a file still comes.
 class RowSource {
 public:
+    explicit RowSource(const DataSet& set) : set_(&set) {}
     virtual ~RowSource() = default;
+
+    /// Whether begin() would not wait for a file that still comes.
+    bool is_there(const ReadPlan& plan) const;
+    /// begin() does not wait for such any more, and throws Error{aborted}. Threads: any.
+    void stop() { stop_ = true; }
 
     /// Starts to read what rows.plan says; all is there when rows.open_reads is 0.
     virtual void begin(RowMemory& rows) = 0;
@@ -87,6 +94,15 @@ public:
     virtual void progress() = 0;
     /// For TokenReader::reading_by().
     virtual std::string words() const = 0;
+
+protected:
+    const DataSet& set() const { return *set_; }
+    /// Before its file is opened.
+    void await(std::size_t shard) { set_->arrivals->await(shard, stop_); }
+
+private:
+    const DataSet* set_;
+    std::atomic<bool> stop_{false};
 };
 
 /// Through mmap(2); `set` must outlive it.

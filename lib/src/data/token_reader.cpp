@@ -73,7 +73,7 @@ public:
     explicit Impl(const TokenReaderOptions& options)
         : options_(checked(options)),
           share_(share_batch(options.global_batch, 0, options.rank, options.world_size)),
-          set_(open_data_set(options.data, options.format)),
+          set_(open_data_set(options.data, options.format, options.patience)),
           rows_(Windows(set_.shards, options.length, options.global_batch, options.boundary),
                 options.order, options.seed),
           reading_(choose_reading(options.read_by, facts_of(set_, options.order, options.length))) {
@@ -165,6 +165,9 @@ public:
                                                 std::to_string(then.row) + " of epoch " +
                                                 std::to_string(then.epoch) + ", and an epoch has " +
                                                 std::to_string(rows));
+        for (std::size_t shard = 0; shard < then.beginnings.size(); ++shard)
+            if (then.beginnings[shard])
+                set_.arrivals->expect(shard, *then.beginnings[shard]);
         begin_at(then.epoch * rows + then.row);
     }
 
@@ -173,7 +176,13 @@ public:
     const DataSet& set() const { return set_; }
     std::int64_t rows_per_epoch() const { return rows_.rows_per_epoch(); }
     std::int64_t next_row() const { return next_row_; }
-    std::string reading_by() const { return ahead_->words() + ": " + reading_.why; }
+    std::string reading_by() const {
+        const std::size_t left = set_.arrivals->still_to_come();
+        return ahead_->words() + ": " + reading_.why +
+               (left == 0 ? ""
+                          : "; " + std::to_string(left) + " of " +
+                                std::to_string(set_.shards.size()) + " files are still to come");
+    }
 
 private:
     ReaderState current_state() const {
@@ -185,9 +194,9 @@ private:
         state.order = options_.order;
         state.seed = options_.seed;
         state.boundary = options_.boundary;
-        state.digest = set_.digest();
         state.shards = set_.shards;
-        state.beginnings = set_.beginnings;
+        state.beginnings = set_.beginnings();
+        state.digest = digest_of(set_.shards, state.beginnings);
         return state;
     }
 
@@ -242,7 +251,9 @@ std::function<bool(BatchGroup&)> TokenReader::Impl::plan_from(std::int64_t row) 
     const std::int64_t end = options_.epochs > 0 ? options_.epochs * rows_.rows_per_epoch()
                                                  : std::numeric_limits<std::int64_t>::max() - kMost;
     return [this, row, end, rows = rows_](BatchGroup& group) mutable {
-        for (std::int64_t i = 0; i < batches_together() && row < end; ++i) {
+        // Of files that still come one batch alone: none waits for another one's.
+        const std::int64_t most = set_.arrivals->is_complete() ? batches_together() : 1;
+        for (std::int64_t i = 0; i < most && row < end; ++i) {
             BatchPlace batch;
             batch.global_first = row;
             batch.global_rows = std::min(options_.global_batch, end - row);

@@ -53,6 +53,9 @@ inline constexpr char kWithin[] =
 inline constexpr char kNcclBlocking[] =
     "AUTOLAUNCH_NCCL_BLOCKING";  // "1": backend nccl makes blocking communicators
 
+inline constexpr char kStreams[] = "AUTOLAUNCH_STREAMS";  // a folder: what of the ranks' data still
+                                                          // comes (base/stream_listing.hpp)
+
 inline constexpr char kSpare[] =
     "AUTOLAUNCH_SPARE";  // a descriptor: this process waits there until it becomes a rank
 

@@ -1,8 +1,10 @@
 #pragma once
 #include <autolaunch/cxx20.hpp>
 
+#include <autolaunch/data/staged_files.hpp>
 #include <autolaunch/export.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -18,7 +20,8 @@
 /// - llm.c's `.bin`: 256 int32, of which the first three are magic, version and the number of
 ///   tokens; then the tokens. 20240520, 1: uint16 (GPT-2). 20240801, 7: uint32 (Llama 3).
 /// - text: each byte is a token, 0 to 255.
-/// All shards of a data set are of one kind. Every header is checked when the reader is made.
+/// All shards of a data set are of one kind. Every header is checked when the reader is made, or,
+/// of data that still comes (staged_files.hpp), when its file is there.
 namespace autolaunch::data {
 
 /// automatic: `.bin` for files that begin as one, whatever their name; text for others. A file that
@@ -63,7 +66,8 @@ enum class ReadBy {
 struct TokenReaderOptions {
     /// A file; a folder, of which all `.bin` are taken where it has some, else all its files, but
     /// for names with a dot at their begin; or a pattern as a shell has it: `/data/train_*.bin`.
-    /// Files in folders below a folder are not taken. Sorted by name, byte by byte.
+    /// Files in folders below a folder are not taken. Sorted by name, byte by byte. Of files that
+    /// still come those count that lie behind links which are no part of a pattern's wildcards.
     std::string data = {};
     Format format = Format::automatic;
     std::int64_t length = 0;        ///< T: tokens of a row's input; its targets are as many
@@ -79,6 +83,8 @@ struct TokenReaderOptions {
     /// Batches that are read ahead; 0: as many as make 16 MiB, 2 to 1024. Small ones are read
     /// together, up to a quarter of these and up to 1 MiB.
     int prefetch = 0;
+    /// How long one waits for a file of data that still comes.
+    std::chrono::milliseconds patience = std::chrono::hours(24);
 };
 
 /// This rank's rows of one global batch: its rows [first_row, first_row + rows) of the endless
@@ -91,7 +97,7 @@ struct TokenBatch {
     std::int64_t epoch = 0;                      ///< of the global batch's first row, from 0
     std::span<const std::int32_t> inputs = {};   ///< rows x length
     std::span<const std::int32_t> targets = {};  ///< rows x length; of each input the next token
-    double waited_seconds = 0;                   ///< for StepReport::input_seconds
+    double waited_seconds = 0;  ///< for StepReport::input_seconds; also for files that come
 };
 
 /// The same as it is in the files: no copy where they are mapped and a row lies in one shard.
@@ -152,17 +158,26 @@ struct TokenShard {
 /// checkpoint of the step whose batch was the last (SaveOptions::opaque), and after load_latest()
 /// give it to restore(): the next batch is then the one that would have followed.
 ///
+/// Data that still comes (storage.stage_in with `start: streaming`). What will be there is known
+/// from the launcher's listing, and rows are the same as if all of it were there. The constructor
+/// waits for the first file alone, next…() for what its batch lies in; what is there is given out
+/// before. Where a file does not come, Error{closed} says why, and TimeoutError after
+/// TokenReaderOptions::patience. state() has no beginning of a file that is not there yet on this
+/// rank's node: restore() compares it in those that are known to both, and those that come later
+/// when they are there. digest() waits for all of them.
+///
 /// Files must stay as they are while they are read. That they have their sizes is looked at anew
 /// for each batch, and what is short is Error{corrupt} that names the file. Between that look and
 /// the use of a mapped batch a file that is cut ends the process by SIGBUS: where that can happen,
 /// read by page_cache.
 ///
 /// Owner: one. Threads: one, and one of its own that reads ahead from the first next…() on. Blocks:
-/// the constructor while it opens every shard and reads its first 4 KiB; next…() while the kernel
-/// reads from the disk, which has no deadline; the destructor and restore() until reads that were
-/// begun are over. Not collective. Throws Error{invalid_argument, corrupt, mismatch} and
-/// SystemError, each naming the file; after one of next…() only restore() or another reader goes
-/// on.
+/// the constructor while it opens every shard and reads its first 4 KiB, and digest() and the
+/// constructor for data that comes; next…() while the kernel
+/// reads from the disk, which has no deadline, and for data that comes; the destructor and
+/// restore() until reads that were begun are over. Not collective. Throws Error{invalid_argument,
+/// corrupt, mismatch} and SystemError, each naming the file; after one of next…() only restore() or
+/// another reader goes on.
 class AUTOLAUNCH_API TokenReader {
 public:
     explicit TokenReader(const TokenReaderOptions& options);
@@ -180,8 +195,9 @@ public:
     std::optional<RawBatch> next_raw() &;
 
     /// JSON text: format, version, epoch, row (of the epoch), length, order, seed, boundary,
-    /// global_batch, digest, and of each file name, bytes and begin (XXH3-64 of its first 4 KiB): a
-    /// kilobyte, and 70 bytes a file.
+    /// global_batch, digest, and of each file name, bytes and begin (XXH3-64 of its first 4 KiB,
+    /// empty of one that is not there yet: version 2 then, else 1): a kilobyte, and 70 bytes a
+    /// file.
     std::string state() const;
     /// Goes on from there. Throws Error{corrupt} for a text that is no state, and Error{mismatch}
     /// where the data set has other files, sizes, order or beginnings than it had, naming the first
@@ -202,17 +218,13 @@ public:
     /// same.
     std::string digest() const;
     /// For people, how files are read and why: "mapping: …", "O_DIRECT by io_uring: …". It may
-    /// change with the first batch, where the file system refuses O_DIRECT only then.
+    /// change with the first batch, where the file system refuses O_DIRECT only then. Of data that
+    /// comes it ends with how many files are still to come.
     std::string reading_by() const;
 
 private:
     class Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-/// Where the job's data of that name is on this node: what `storage.stage_in` of the spec has put
-/// there (docs/guides/data.md), a file or a folder: AUTOLAUNCH_DATA_NAME. Throws
-/// Error{invalid_argument} where that is not set, with what to write into the spec.
-AUTOLAUNCH_API std::filesystem::path staged_data(const std::string& name);
 
 }  // namespace autolaunch::data
