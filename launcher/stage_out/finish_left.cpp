@@ -162,7 +162,8 @@ private:
                 continue;
             put(*part, done.exit_code == 0 ? "copied" : "left", done.what);
             if (done.exit_code == 0) {
-                say(fmt::format("copied        {}: {}", left.job(), line_of(left, *part)));
+                say(fmt::format("copied        {}: {} to {}: {}", left.job(), done.name,
+                                part->entry.to, amount_of_out(done.files, done.bytes)));
                 continue;
             }
             say(fmt::format("left          {}: {}: {}{}", left.job(), line_of(left, *part),
