@@ -4,6 +4,7 @@
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
 #include "base/whole_number.hpp"
+#include "hand_over/agent_socket.hpp"
 #include "hand_over/data_link.hpp"
 #include "hand_over/mount_door.hpp"
 #include "hand_over/transfer.hpp"
@@ -18,7 +19,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 #include <thread>
 
 namespace autolaunch::launcher {
@@ -37,15 +37,7 @@ constexpr int kDoor = 3;  // descriptor of who mounts
 constexpr std::size_t kMostLine = 256U << 20;
 
 void say(const Json& json) {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-    for (std::size_t done = 0; done < line.size();) {
-        const ssize_t sent = ::send(0, line.data() + done, line.size() - done, MSG_NOSIGNAL);
-        if (sent <= 0)
-            ::_exit(0);  // nobody listens
-        done += static_cast<std::size_t>(sent);
-    }
+    send_to_agent(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 Json hear(std::string& buffer) {

@@ -4,12 +4,12 @@
 // is gone, it ends.
 #include "base/environment.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "hand_over/agent_socket.hpp"
 #include "stage_out/copy_job.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -17,17 +17,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-void tell_agent(const OutWord& word) {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    const std::string line = as_line(word) + '\n';
-    for (std::size_t done = 0; done < line.size();) {
-        const ssize_t sent = ::send(0, line.data() + done, line.size() - done, MSG_NOSIGNAL);
-        if (sent <= 0)
-            ::_exit(0);  // nobody listens
-        done += static_cast<std::size_t>(sent);
-    }
-}
+void tell_agent(const OutWord& word) { send_to_agent(as_line(word)); }
 
 std::string hear_order() {
     std::string text;

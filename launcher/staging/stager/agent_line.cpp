@@ -1,5 +1,7 @@
 #include "staging/stager/agent_line.hpp"
 
+#include "hand_over/agent_socket.hpp"
+
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,17 +16,7 @@ constexpr std::size_t kMostLine = 256U << 20;
 
 }  // namespace
 
-void say(const StagerWord& word) {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    const std::string line = as_line(word) + '\n';
-    for (std::size_t done = 0; done < line.size();) {
-        const ssize_t sent = ::send(0, line.data() + done, line.size() - done, MSG_NOSIGNAL);
-        if (sent <= 0)
-            ::_exit(0);  // nobody listens
-        done += static_cast<std::size_t>(sent);
-    }
-}
+void say(const StagerWord& word) { send_to_agent(as_line(word)); }
 
 void say_failed(StagingFailure failure) {
     say({.failed = {std::move(failure)}});
