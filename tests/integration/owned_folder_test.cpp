@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -275,6 +276,12 @@ TEST_CASE("what is read in a folder of ours is a file of ours, and no more than 
     folder.replace("word", "0123456789");
     CHECK(folder.read("word", 10) == "0123456789");
     CHECK_THROWS_WITH_AS(folder.read("word", 9), doctest::Contains("too long"), Error);
+    const std::string large(300'000, 'x');  // more than is read at first
+    std::ofstream(folder.path() / "large") << large;
+    CHECK(folder.read("large", std::size_t{1} << 40) == large);  // a bound that no memory has
+    CHECK(folder.read("large", large.size()) == large);
+    CHECK_THROWS_WITH_AS(folder.read("large", large.size() - 1), doctest::Contains("too long"),
+                         Error);
     fs::create_symlink(shared.path / "victim", shared.path / "link");
     check_tells(refusal([&] { folder.read("link", 10); }), "is a symbolic link");
     REQUIRE(::mkfifo((shared.path / "fifo").c_str(), 0600) == 0);

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::size_t kFirstRead = std::size_t{64} << 10;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr int kTries = 3;  // of what another process may undo in between
 
@@ -256,9 +257,12 @@ std::optional<std::string> OwnedFolder::read(const std::string& name, std::size_
     if (!fd)
         throw SystemError(errno, "open " + path.string());
     check_file(fd.get(), name);
-    std::string content(most + 1, '\0');
+    // Not all of `most` at once: that is a bound, and may be a gigabyte for a file of a line.
+    std::string content;
     std::size_t filled = 0;
-    while (filled < content.size()) {
+    while (filled <= most) {
+        if (filled == content.size())
+            content.resize(std::min(most + 1, std::max(kFirstRead, 2 * filled)));
         const ssize_t got = ::read(fd.get(), content.data() + filled, content.size() - filled);
         if (got < 0 && errno == EINTR)
             continue;
