@@ -1,5 +1,6 @@
 #include "spec/stage_out_words.hpp"
 
+#include "base/path_within.hpp"
 #include "base/text.hpp"
 #include "base/url.hpp"
 #include "spec/mapping_reader.hpp"
@@ -40,13 +41,6 @@ std::string written_target(const std::string& text) {
         return text.ends_with('/') ? text : text + '/';
     const std::string path = fs::path(text).lexically_normal().string();
     return path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
-}
-
-/// `inner` is `outer`, or below it, by their names alone.
-bool lies_within(const fs::path& inner, const fs::path& outer) {
-    const auto ends = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-    return ends.first == outer.end() ||
-           (std::next(ends.first) == outer.end() && ends.first->empty());
 }
 
 class OutReader : MappingReader {

@@ -1,5 +1,6 @@
 #pragma once
 #include "base/escaped_word.hpp"
+#include "base/path_within.hpp"
 
 #include <autolaunch/digest.hpp>
 
@@ -78,7 +79,5 @@ std::string unescaped_word(std::string_view word);
 /// Whether a link of this path, by its words alone, leads to a place within the tree: upwards first
 /// and no higher than the root, then down.
 bool leads_within(std::string_view link_path, std::string_view target);
-/// Neither empty nor absolute, no "." and "..", no empty name, no NUL.
-bool is_path_within(std::string_view path);
 
 }  // namespace autolaunch::launcher

@@ -150,15 +150,6 @@ std::int64_t Tree::file_count() const {
     });
 }
 
-bool is_path_within(std::string_view path) {
-    if (path.empty() || path.find('\0') != std::string_view::npos)
-        return false;
-    for (const std::string& name : split(path, '/'))
-        if (name.empty() || name == "." || name == "..")
-            return false;
-    return true;
-}
-
 // By the kernel's rules, for each ".." behind a name might be behind another link: so there is
 // none.
 bool leads_within(std::string_view link_path, std::string_view target) {

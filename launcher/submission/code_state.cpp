@@ -5,6 +5,7 @@
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
 #include "base/owned_folder.hpp"
+#include "base/path_within.hpp"
 #include "base/read_at_most.hpp"
 #include "base/text.hpp"
 #include "submission/slurm_queue.hpp"
@@ -38,12 +39,9 @@ std::vector<std::string> git(const std::string& folder, std::vector<std::string>
     return argv;
 }
 
-bool is_within(const fs::path& path, const std::vector<fs::path>& folders) {
-    return std::any_of(folders.begin(), folders.end(), [&](const fs::path& folder) {
-        const auto [end, rest] =
-            std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-        return end == folder.end();
-    });
+bool is_in_one(const fs::path& path, const std::vector<fs::path>& folders) {
+    return std::any_of(folders.begin(), folders.end(),
+                       [&](const fs::path& folder) { return lies_within(path, folder); });
 }
 
 /// What is not tracked may be data, logs, checkpoints.
@@ -150,7 +148,7 @@ std::optional<CodeState> read_code_state(const fs::path& folder,
         return std::nullopt;
     state.changed = lines_in(differ.out);
     for (const std::string& file : lines_in(fresh.out))
-        if (is_source(file) && !is_within(fs::path(state.root) / file, without))
+        if (is_source(file) && !is_in_one(fs::path(state.root) / file, without))
             state.changed.push_back(file);
     if (state.changed.size() > kMostChanged) {
         why = "more than 2000 files are not committed";

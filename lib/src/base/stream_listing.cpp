@@ -1,6 +1,7 @@
 #include "base/stream_listing.hpp"
 
 #include "base/escaped_word.hpp"
+#include "base/path_within.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -44,20 +45,11 @@ std::uint64_t number_of(std::string_view digits) {
     return number;
 }
 
-bool is_below(std::string_view path) {
-    if (path.empty() || path.find('\0') != std::string_view::npos)
-        return false;
-    const auto names = split(path, '/');
-    return std::none_of(names.begin(), names.end(), [](const std::string& name) {
-        return name.empty() || name == "." || name == "..";
-    });
-}
-
 StreamListing::File file_in(std::string_view line) {
     StreamListing::File file;
     file.bytes = number_of(cut_until(line, ' '));
     auto path = plain_word(line);
-    if (!path || !is_below(*path) || escaped_word(*path) != line)
+    if (!path || !is_path_within(*path) || escaped_word(*path) != line)
         refuse_listing("a file without a name that can be one");
     file.path = std::move(*path);
     return file;
