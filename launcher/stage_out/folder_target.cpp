@@ -26,8 +26,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;
-
 /// What is of the file system and not of one file.
 [[noreturn]] void target_fails(int error, const std::string& doing) {
     const SystemError said(error, doing);
@@ -169,22 +167,12 @@ private:
             ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         if (!into)
             target_fails(errno, "make " + part);
-        RunningHash hash;
-        std::vector<char> piece(kPiece);
-        for (;;) {
-            const ssize_t got = ::read(fd, piece.data(), piece.size());
-            if (got < 0 && errno == EINTR)
-                continue;
-            if (got < 0)
-                throw SystemError(errno, "read " + file.path);
-            if (got == 0)
-                break;
-            hash.update(piece.data(), static_cast<std::size_t>(got));
-            write_piece(into.get(), piece.data(), static_cast<std::size_t>(got), file.path);
-            terms_.counters->bytes += got;
-            terms_.throttle->take(got);
-        }
-        const Digest128 digest = hash.take();
+        const Digest128 digest =
+            digest_pieces(fd, "read " + file.path, [&](std::string_view piece) {
+                write_piece(into.get(), piece, file.path);
+                terms_.counters->bytes += static_cast<std::int64_t>(piece.size());
+                terms_.throttle->take(static_cast<std::int64_t>(piece.size()));
+            });
         dress(into.get(), file);
         ++terms_.counters->signs;
         ::posix_fadvise(into.get(), 0, 0, POSIX_FADV_DONTNEED);  // what is compared has been there
@@ -195,14 +183,11 @@ private:
         return digest;
     }
 
-    void write_piece(int into, const char* bytes, std::size_t count, const std::string& path) {
-        for (std::size_t done = 0; done < count;) {
-            const ssize_t put = ::write(into, bytes + done, count - done);
-            if (put < 0 && errno == EINTR)
-                continue;
-            if (put < 0)
-                target_fails(errno, "write " + shown(path));
-            done += static_cast<std::size_t>(put);
+    void write_piece(int into, std::string_view piece, const std::string& path) {
+        try {
+            write_all(into, piece, shown(path));
+        } catch (const SystemError& error) {
+            target_fails(error, "write " + shown(path));
         }
     }
 
@@ -217,18 +202,11 @@ private:
     }
 
     Digest128 digest_of(int fd, const std::string& what) const {
-        RunningHash hash;
-        std::vector<char> piece(kPiece);
-        for (;;) {
-            const ssize_t got = ::read(fd, piece.data(), piece.size());
-            if (got < 0 && errno == EINTR)
-                continue;
-            if (got < 0)
-                target_fails(errno, "read " + what);
-            if (got == 0)
-                return hash.take();
-            hash.update(piece.data(), static_cast<std::size_t>(got));
-            ++terms_.counters->signs;
+        try {
+            return digest_pieces(fd, "read " + what,
+                                 [this](std::string_view) { ++terms_.counters->signs; });
+        } catch (const SystemError& error) {
+            target_fails(error, "read " + what);
         }
     }
 
@@ -265,6 +243,24 @@ private:
 };
 
 }  // namespace
+
+Digest128 digest_pieces(int fd, const std::string& doing,
+                        const std::function<void(std::string_view piece)>& each) {
+    RunningHash hash;
+    std::vector<char> piece(std::size_t{1} << 20);
+    for (;;) {
+        const ssize_t got = ::read(fd, piece.data(), piece.size());
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw SystemError(errno, doing);
+        if (got == 0)
+            return hash.take();
+        const std::string_view come(piece.data(), static_cast<std::size_t>(got));
+        hash.update(come.data(), come.size());
+        each(come);
+    }
+}
 
 void require_unchanged(const OutFile& file, int fd) {
     struct stat facts {};

@@ -2,7 +2,6 @@
 
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
-#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "base/url.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -251,19 +250,8 @@ private:
         const UniqueFd from = request_.folder.open_file(request_.entry.name, file);
         if (!from)
             throw SystemError(errno, "read " + path_here(file));
-        RunningHash hash;
-        std::vector<char> piece(std::size_t{1} << 20);
-        for (;;) {
-            const ssize_t got = ::read(from.get(), piece.data(), piece.size());
-            if (got < 0 && errno == EINTR)
-                continue;
-            if (got < 0)
-                throw SystemError(errno, "read " + path_here(file));
-            if (got == 0)
-                return hash.take();
-            hash.update(piece.data(), static_cast<std::size_t>(got));
-            ++request_.counters.signs;
-        }
+        return digest_pieces(from.get(), "read " + path_here(file),
+                             [this](std::string_view) { ++request_.counters.signs; });
     }
 
     bool is_counted(const OutFile& file) {

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace autolaunch::launcher {
 
@@ -33,6 +35,11 @@ public:
     FileError(int exit_code, const std::string& what, std::string hint)
         : ExitError(exit_code, ErrorCode::mismatch, what, std::move(hint)) {}
 };
+/// Reads from where it is to its end, a piece of up to 1 MiB at a time; the digest of all. Throws
+/// SystemError, which says `doing`. Blocks: as its file system does.
+Digest128 digest_pieces(int fd, const std::string& doing,
+                        const std::function<void(std::string_view piece)>& each);
+
 /// What is open is what was there when the folder was walked. Throws FileError.
 void require_unchanged(const OutFile& file, int fd);
 
