@@ -49,10 +49,11 @@ void remote_away(const std::string& what, std::string hint) {
     throw ExitError(exit_code::kUnavailable, ErrorCode::closed, what, std::move(hint));
 }
 
-void translate_remote(const std::string& shown, const Error& error, const std::string& who) {
+void translate_remote(const std::string& shown, const Error& error, const std::string& who,
+                      const char* doing) {
     if (dynamic_cast<const ExitError*>(&error) != nullptr)
         throw;
-    const std::string what = "cannot read " + shown + ": " + error.what();
+    const std::string what = "cannot " + std::string(doing) + " " + shown + ": " + error.what();
     if (const auto* refusal = dynamic_cast<const s3::Refusal*>(&error)) {
         if (refusal->problem() == "InvalidObjectState")
             throw ExitError(exit_code::kNoInput, ErrorCode::system, what,

@@ -24,8 +24,8 @@ inline constexpr int kOk = 200, kPartial = 206, kUnauthorized = 401, kForbidden 
                                  const std::string& hint);
 /// 69.
 [[noreturn]] void remote_away(const std::string& what, std::string hint);
-/// The one of these that an error of the S3 client, or of libcurl, is.
+/// The one of these that an error of the S3 client, or of libcurl, is. `doing`: "read", "write".
 [[noreturn]] void translate_remote(const std::string& shown, const Error& error,
-                                   const std::string& who);
+                                   const std::string& who, const char* doing = "read");
 
 }  // namespace autolaunch::launcher

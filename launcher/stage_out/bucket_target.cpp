@@ -32,15 +32,11 @@ class BucketTarget final : public OutTarget {
         if (dynamic_cast<const ExitError*>(&error) != nullptr)
             throw;
         try {
-            translate_remote(what, error, who_);
+            translate_remote(what, error, who_, "write");
         } catch (const ExitError& said) {
-            std::string text = said.what();
-            const std::string reading = "cannot read " + what;
-            if (text.starts_with(reading))
-                text = "cannot write " + what + text.substr(reading.size());
             throw TargetError(said.exit_code() == exit_code::kNoInput ? exit_code::kUnavailable
                                                                       : said.exit_code(),
-                              text, said.hint());
+                              said.what(), said.hint());
         }
     }
 
