@@ -2,6 +2,7 @@
 
 #include "base/file_system.hpp"
 #include "base/text.hpp"
+#include "cli/scratch_of_site.hpp"
 #include "cli/spec_errors.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -10,7 +11,6 @@
 #include "site/site_file.hpp"
 #include "spec/spec.hpp"
 #include "spec/units.hpp"
-#include "staging/plan_staging.hpp"
 
 #include <chrono>
 #include <optional>
@@ -20,11 +20,6 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr auto kDay = std::chrono::hours(24);
-
-std::string word_of(const std::optional<SiteSettings>& site, const char* key) {
-    const SiteSetting* const found = site ? site->find(key) : nullptr;
-    return found == nullptr ? std::string() : found->value.text;
-}
 
 RunsThatGo which_go(const std::string& state) {
     return state == "succeeded" ? RunsThatGo::succeeded
@@ -73,16 +68,12 @@ int collect_left(const CommandLine& line, const std::map<std::string, std::strin
                            .json = line.json};
     if (!line.spec_file.empty()) {
         const SpecResult result = load_spec({line.spec_file, {}, environment, {}, Secrets::mask});
-        for (const SpecError& error : result.errors)
-            screen.complain("autolaunch: " + to_string(error));
         if (!result.errors.empty())
-            return exit_code_of_spec(result.errors);
+            return complain_of_spec(result.errors, screen);
         take_spec(request, result.spec);
     }
     if (request.scratch.empty())
-        request.scratch = word_of(site, "storage_management.scratch_space");
-    if (request.scratch.empty())
-        request.scratch = kDefaultScratch;
+        request.scratch = scratch_of_site(site);
     long long days = 0;
     if (parse_integer(word_of(site, "storage_management.retention_days"), days) && days >= 0)
         request.older_than = days * kDay;

@@ -1,11 +1,11 @@
 #include "cli/stage_out.hpp"
 
+#include "cli/scratch_of_site.hpp"
 #include "cli/spec_errors.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "site/site_file.hpp"
 #include "spec/spec.hpp"
 #include "stage_out/finish_left.hpp"
-#include "staging/plan_staging.hpp"
 
 #include <utility>
 
@@ -23,19 +23,13 @@ int finish_stage_out(const CommandLine& line, const std::map<std::string, std::s
                           .json = line.json};
     if (!line.spec_file.empty()) {
         const SpecResult result = load_spec({line.spec_file, {}, environment, {}, Secrets::mask});
-        for (const SpecError& error : result.errors)
-            screen.complain("autolaunch: " + to_string(error));
         if (!result.errors.empty())
-            return exit_code_of_spec(result.errors);
+            return complain_of_spec(result.errors, screen);
         if (request.scratch.empty() && result.spec.storage.scratch != "auto")
             request.scratch = result.spec.storage.scratch;
     }
     if (request.scratch.empty())
-        if (const auto site = read_site_file())
-            if (const SiteSetting* said = site->find("storage_management.scratch_space"))
-                request.scratch = said->value.text;
-    if (request.scratch.empty())
-        request.scratch = kDefaultScratch;
+        request.scratch = scratch_of_site(read_site_file());
     return finish_left(request, [&](const std::string& text) {
         line.json ? screen.print_json(text) : screen.print(text);
     });

@@ -36,12 +36,6 @@ EnvironmentMap without_job(EnvironmentMap environment) {
     return environment;
 }
 
-int report(const std::vector<SpecError>& errors, const Screen& screen) {
-    for (const SpecError& error : errors)
-        screen.complain("autolaunch: " + to_string(error));
-    return exit_code_of_spec(errors);
-}
-
 /// The roles of the administrator's file, for what the spec asks; its time limit included. Throws
 /// Forbidden.
 void require_role(const JobSite& site, const JobSpec& spec, const Screen& screen) {
@@ -123,9 +117,9 @@ int submit_stages(const CommandLine& line, const JobRequest& pipeline,
             stages.push_back({stage.name, stage.after, std::move(*request)});
     }
     if (!errors.empty())
-        return report(errors, screen);
+        return complain_of_spec(errors, screen);
     const int code = submit_pipeline(stages, errors);
-    return errors.empty() ? code : report(errors, screen);
+    return errors.empty() ? code : complain_of_spec(errors, screen);
 }
 
 /// For the pods of Kubernetes: what is known here of the job's variables is all that they get.
@@ -140,7 +134,7 @@ int print_for_kubectl(const CommandLine& line, ManifestKind kind, const Environm
     settle_workspace(read.spec, site, read.errors);
     settle_with_site(read.spec, read.checkpoint, site, read.errors);
     if (!read.errors.empty())
-        return report(read.errors, screen);
+        return complain_of_spec(read.errors, screen);
     read.spec.secrets = secret_values(environment);
     require_role(site, read.spec, screen);
     return print_manifest(read, kind, line.submit.earlier_run, environment);
@@ -159,9 +153,9 @@ int submit_job(const CommandLine& line, const std::map<std::string, std::string>
     std::vector<SpecError> errors;
     const auto request = request_for(line, std::move(job), outside, screen, errors);
     if (!request)
-        return report(errors, screen);
+        return complain_of_spec(errors, screen);
     const int code = submit_to_slurm(*request, errors);
-    return errors.empty() ? code : report(errors, screen);
+    return errors.empty() ? code : complain_of_spec(errors, screen);
 }
 
 int run_sweep(const CommandLine& line, const std::map<std::string, std::string>& environment,
