@@ -122,18 +122,20 @@ std::vector<std::string> names_in(const nlohmann::json& plan) {
 
 }  // namespace
 
-std::vector<std::string> nodes_with_data(const StagedRunText& run, const StorageSpec& storage) {
+std::vector<std::string> nodes_with_data(std::string_view plan,
+                                         const std::function<std::string(int node)>& events,
+                                         const StorageSpec& storage) {
     std::vector<std::string> nodes;
-    const nlohmann::json plan = parse(run.plan);
-    if (storage.stage_in.empty() || !has_items(plan, storage))
+    const nlohmann::json planned = parse(plan);
+    if (storage.stage_in.empty() || !has_items(planned, storage))
         return nodes;
-    const std::vector<std::string> names = names_in(plan);
-    for (const auto& [node, events] : run.events) {
-        const auto staged = staged_names(events);
-        const bool all = std::all_of(storage.stage_in.begin(), storage.stage_in.end(),
-                                     [&](const auto& item) { return staged.contains(item.name); });
-        const auto at = static_cast<std::size_t>(node);
-        if (all && node >= 0 && at < names.size() && is_node_name(names[at]))
+    const std::vector<std::string> names = names_in(planned);
+    for (std::size_t at = 0; at < names.size(); ++at) {
+        if (!is_node_name(names[at]))
+            continue;
+        const auto staged = staged_names(events(static_cast<int>(at)));
+        if (std::all_of(storage.stage_in.begin(), storage.stage_in.end(),
+                        [&](const auto& item) { return staged.contains(item.name); }))
             nodes.push_back(names[at]);
     }
     return nodes;
@@ -144,12 +146,8 @@ std::vector<std::string> nodes_with_data(const fs::path& runs, const StorageSpec
     if (storage.stage_in.empty())
         return nodes;
     for (const fs::path& run : newest_runs(runs)) {
-        StagedRunText text{.plan = text_of(run / "plan.json"), .events = {}};
-        const nlohmann::json plan = parse(text.plan);
-        const std::size_t count = has_items(plan, storage) ? names_in(plan).size() : 0;
-        for (int node = 0; node < static_cast<int>(count); ++node)
-            text.events[node] = text_of(run / events_file(node));
-        for (std::string& name : nodes_with_data(text, storage))
+        const auto events = [&run](int node) { return text_of(run / events_file(node)); };
+        for (std::string& name : nodes_with_data(text_of(run / "plan.json"), events, storage))
             if (std::find(nodes.begin(), nodes.end(), name) == nodes.end())
                 nodes.push_back(std::move(name));
     }

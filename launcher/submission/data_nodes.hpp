@@ -2,7 +2,7 @@
 #include "spec/storage_spec.hpp"
 
 #include <filesystem>
-#include <map>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,14 +12,11 @@ namespace autolaunch::launcher {
 // Which nodes have the job's data since an earlier one: a hint for Slurm's choice, no more. What
 // was removed there since is copied again.
 
-/// What a run directory says of it: plan.json, and the events of each node by its rank.
-struct StagedRunText {
-    std::string plan;
-    std::map<int, std::string> events;
-};
-/// Nodes on which that run had all that is to be staged, from the same sources. None for text that
-/// makes no sense. Pure.
-std::vector<std::string> nodes_with_data(const StagedRunText& run, const StorageSpec& storage);
+/// Nodes on which a run had all that is to be staged, from the same sources: by its plan.json, and
+/// the events of each node, which are asked for by its rank. None for text that makes no sense.
+std::vector<std::string> nodes_with_data(std::string_view plan,
+                                         const std::function<std::string(int node)>& events,
+                                         const StorageSpec& storage);
 /// The same of the newest runs of a folder, each node once. Blocks: while it reads some files.
 std::vector<std::string> nodes_with_data(const std::filesystem::path& runs,
                                          const StorageSpec& storage);

@@ -297,16 +297,17 @@ Json Submission::record() const {
     return json;
 }
 
+void Submission::tell(const std::string& line) {
+    said_.push_back(line);
+    request_.say(line);
+}
+
 /// False: it cannot be submitted.
 bool Submission::ask_slurm() {
     const ClusterAnswers answers =
         ask_cluster(batch_.depends_on, own_user_record().name, Deadline::after(kClusterTime));
     const ClusterVerdict verdict =
         judge_cluster(request_.read, batch_, answers, save_, std::chrono::system_clock::now());
-    const auto tell = [this](const std::string& line) {
-        said_.push_back(line);
-        request_.say(line);
-    };
     for (const SpecError& warning : verdict.warnings)
         tell(to_string(warning));
     for (const std::string& name : variables_of_sbatch(request_.environment))
@@ -328,10 +329,6 @@ void Submission::prefer_data_nodes(const ClusterAnswers& answers) {
         batch_.script.option("prefer") != nullptr || asked == nullptr ||
         !parse_integer(asked->value.value_or(""), needed))
         return;
-    const auto tell = [this](const std::string& line) {
-        said_.push_back(line);
-        request_.say(line);
-    };
     const std::string where =
         "storage.stage_in: earlier jobs have left this data on " + compress_hostlist(nodes);
     if (static_cast<long long>(nodes.size()) < needed)

@@ -48,6 +48,7 @@ private:
     std::string element_spec(std::size_t index) const;
     void check_stored_spec() const;
     void lint_script();
+    void tell(const std::string& line);
     void prefer_data_nodes(const ClusterAnswers& answers);
     void tell_notes();
     int show() const;
