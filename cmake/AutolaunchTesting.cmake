@@ -1,7 +1,8 @@
 # Tests are named FOLDER.NAME, labelled with their folder, and always have a timeout. A test that exits with 77 is
 # counted as skipped; it has printed why.
 #
-# A program has the tests of a room, a source NAME_test.cpp each; ctest lists, runs and times each source's cases apart.
+# A program has the tests of a room, a source NAME_test.cpp each; ctest lists, runs and times each source's cases apart. The
+# sources may be compiled as one: all that is in one of them is in `namespace NAME_test`.
 
 find_package(doctest QUIET)
 if(NOT doctest_FOUND)
@@ -37,7 +38,6 @@ endif()
 function(autolaunch_test_configure target)
   autolaunch_configure(${target})
   target_compile_options(${target} PRIVATE ${_test_options})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
 endfunction()
 
 # Every test has its folder as its label. Those that see what the build's options change have `option` as well, and can be

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace comm_nccl_test {
+
 using namespace autolaunch;
 using namespace autolaunch::conformance;
 
@@ -50,3 +52,5 @@ TEST_CASE("nccl with 2 ranks") { run_suite(FAKE_GPU, 2, false); }
 TEST_CASE("nccl with 4 ranks") { run_suite(FAKE_GPU, 4, false); }
 TEST_CASE("NCCL 2.18 with 3 ranks") { run_suite(FAKE_GPU_218, 3, false); }
 TEST_CASE("nccl with 3 ranks and blocking communicators") { run_suite(FAKE_GPU, 3, true); }
+
+}  // namespace comm_nccl_test

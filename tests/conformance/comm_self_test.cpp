@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+namespace comm_self_test {
+
 using namespace autolaunch;
 
 TEST_CASE("self passes the suite") {
@@ -22,3 +24,5 @@ TEST_CASE("self passes the suite") {
     }
     CHECK(run > 8);
 }
+
+}  // namespace comm_self_test

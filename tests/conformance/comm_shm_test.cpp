@@ -18,6 +18,8 @@
 #include <string>
 #include <thread>
 
+namespace comm_shm_test {
+
 using namespace autolaunch;
 using namespace autolaunch::conformance;
 
@@ -175,3 +177,5 @@ TEST_CASE("a stale or foreign address is refused") {
                                 [](std::chrono::milliseconds) { return std::string("hello"); }};
     CHECK_THROWS_AS(ShmBackend::create(garbled, 1, 2, std::chrono::seconds(1)), Error);
 }
+
+}  // namespace comm_shm_test

@@ -1,15 +1,22 @@
 #pragma once
 // Checks for code that runs in a rank's process, where no test framework counts: they throw.
+#include <autolaunch/error.hpp>
+
 #include <fmt/format.h>
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace autolaunch::conformance {
 
 inline void expect(bool holds, const std::string& what) {
     if (!holds)
         throw std::runtime_error("expected: " + what);
+}
+
+inline bool mentions(const Error& error, std::string_view text) {
+    return std::string_view(error.what()).find(text) != std::string_view::npos;
 }
 
 /// Runs `call`, which must throw an E for which `as_wanted` holds.

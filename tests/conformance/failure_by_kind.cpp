@@ -25,10 +25,6 @@ using Kind = CollectiveKind;
 
 constexpr auto kLongAfter = std::chrono::seconds(50);  // nobody waits for the timeout of 100 s
 
-bool mentions(const Error& error, std::string_view text) {
-    return std::string_view(error.what()).find(text) != std::string_view::npos;
-}
-
 /// Buffers for one call of any kind by a group of `ranks`.
 class Caller {
 public:

@@ -18,10 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool mentions(const Error& error, std::string_view text) {
-    return std::string_view(error.what()).find(text) != std::string_view::npos;
-}
-
 void expect_aborted_for_good(Communicator& comm, std::string_view reason) {
     const auto wanted = [&](const AbortedError& error) { return mentions(error, reason); };
     expect_throws<AbortedError>(

@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+namespace age_test {
+
 using namespace autolaunch;
 using autolaunch::testing::need_crypto;
 using namespace autolaunch::age;
@@ -137,7 +139,7 @@ TEST_CASE("what is encrypted comes back, in any steps, and for each recipient") 
 
 TEST_CASE("a range reads its own chunks alone") {
     const Identity identity = Identity::generate();
-    const std::string plain = bytes_like_weights(5 * kChunkBytes + 77);
+    const std::string plain = bytes_like_weights(5 * age::kChunkBytes + 77);
     const std::string file = encrypted(plain, std::span(&identity.recipient(), 1));
     std::size_t reads = 0;
     RandomAccess access(std::span(&identity, 1), file.size(),
@@ -151,12 +153,12 @@ TEST_CASE("a range reads its own chunks alone") {
     std::mt19937_64 random(3);
     for (int i = 0; i < 200; ++i) {
         const std::uint64_t offset = random() % (plain.size() + 10);
-        std::string part(random() % (2 * kChunkBytes), '\0');
+        std::string part(random() % (2 * age::kChunkBytes), '\0');
         reads = 0;
         part.resize(access.read(offset, std::as_writable_bytes(std::span(part))));
         CHECK(part == (offset < plain.size() ? plain.substr(offset, part.size()) : ""));
         if (!part.empty())
-            CHECK(reads == (offset + part.size() - 1) / kChunkBytes - offset / kChunkBytes + 1);
+            CHECK(reads == (offset + part.size() - 1) / age::kChunkBytes - offset / age::kChunkBytes + 1);
     }
 }
 
@@ -164,7 +166,7 @@ TEST_CASE("a file that was cut, extended, put together or changed anywhere is re
     const Identity identity = Identity::generate();
     const auto mine = std::span(&identity, 1);
     const auto recipients = std::span(&identity.recipient(), 1);
-    const std::string plain = bytes_like_weights(2 * kChunkBytes + 100);
+    const std::string plain = bytes_like_weights(2 * age::kChunkBytes + 100);
     const std::string file = encrypted(plain, recipients);
     const std::size_t start = file.size() - sealed_bytes(plain.size());
     for (const std::size_t bytes :
@@ -331,3 +333,5 @@ TEST_CASE(
         CHECK((part == plain.substr(size / 2, 100)));
     }
 }
+
+}  // namespace age_test

@@ -13,6 +13,8 @@
 
 #include <numeric>
 
+namespace agreement_test {
+
 using namespace autolaunch;
 using autolaunch::test::run_process_ranks;
 using autolaunch::test::run_thread_ranks;
@@ -134,3 +136,5 @@ TEST_CASE("a long text takes its own length, and only where it is received") {
     });
     CHECK(statuses == std::vector<int>(6, 0));
 }
+
+}  // namespace agreement_test

@@ -18,6 +18,8 @@
 #include <functional>
 #include <string>
 
+namespace archives_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::slurp;
@@ -233,3 +235,5 @@ TEST_CASE("killed at any system call, who unpacks leaves what is whole or not th
         CHECK(fs::is_empty(cache.path() / "parts"));
     }
 }
+
+}  // namespace archives_test

@@ -14,6 +14,8 @@
 #include <random>
 #include <thread>
 
+namespace async_save_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp::testing;
 using autolaunch::testing::RecordedEngine;
@@ -350,3 +352,5 @@ TEST_CASE("killed 200 times while saving, what was announced is found, whole") {
     CHECK(engine.newest(state).value_or(0) >= announced);
     MESSAGE("announced ", announced, " saves; ", died_saving, " of 200 deaths left one unfinished");
 }
+
+}  // namespace async_save_test

@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace audit_chain_test {
+
 using namespace autolaunch::launcher;
 using autolaunch::read_file;
 namespace fs = std::filesystem;
@@ -268,3 +270,5 @@ TEST_CASE("a hundred thousand lines are read in seconds") {
     CHECK(verdict.lines == 100'000);
     MESSAGE("verified in ", std::chrono::duration<double>(took).count(), " s");
 }
+
+}  // namespace audit_chain_test

@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+namespace authenticated_checkpoint_test {
+
 using namespace autolaunch;
 using autolaunch::fsdp::testing::expect;
 using autolaunch::fsdp::testing::expect_error;
@@ -340,3 +342,5 @@ TEST_CASE("a damaged block of an authentic checkpoint makes load_latest() take t
     attack.flip(attack.manifest().files[1].name, 100'000);
     load(place.options(true), 1, 2);
 }
+
+}  // namespace authenticated_checkpoint_test

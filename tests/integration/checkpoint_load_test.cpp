@@ -22,6 +22,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_load_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -521,3 +523,5 @@ TEST_CASE("hybrid_shard, full_shard, shard_grad_op and no_shard load what the ot
             });
     }
 }
+
+}  // namespace checkpoint_load_test

@@ -29,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+namespace checkpoint_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -482,3 +484,5 @@ TEST_CASE(
         expect(slurm.should_save(1).reason == SaveReason::deadline, "Slurm says when");
     });
 }
+
+}  // namespace checkpoint_test

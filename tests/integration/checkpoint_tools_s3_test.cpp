@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_tools_s3_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::s3::testing;
@@ -91,7 +93,7 @@ public:
         REQUIRE(tier->publish(name, read_file(made / kManifestName), soon()));
     }
 
-    CheckpointKeys keys;
+    launcher::CheckpointKeys keys;
 
 private:
     static void use_server() {
@@ -217,3 +219,5 @@ TEST_CASE("a place in a bucket where nothing is has no checkpoints") {
         CHECK(error.error_number() == ENOENT);
     }
 }
+
+}  // namespace checkpoint_tools_s3_test

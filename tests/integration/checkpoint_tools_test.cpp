@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_tools_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
@@ -325,3 +327,5 @@ TEST_CASE("progress is one line, as wide as the terminal at most") {
         REQUIRE(display_width(byte_progress_line("verifying", 1, 3'000'000, milliseconds(500),
                                                  columns)) <= columns);
 }
+
+}  // namespace checkpoint_tools_test

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+namespace connection_vouching_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::as_other_user;
@@ -165,3 +167,5 @@ TEST_CASE("messages come back as they were, and what is none is nothing") {
         }
     }
 }
+
+}  // namespace connection_vouching_test

@@ -28,6 +28,8 @@
 #include <filesystem>
 #include <string>
 
+namespace console_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -564,3 +566,5 @@ TEST_CASE("events that cannot be recorded are said once, and the job goes on") {
     CHECK(std::count(said.begin(), said.end(), '\n') == 1);
     std::filesystem::remove_all(folder);
 }
+
+}  // namespace console_test

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <string>
 
+namespace control_connection_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -280,3 +282,5 @@ TEST_CASE("a thousand nodes join at once, and nothing is left of them") {
     }
     CHECK(open_files() <= files_before + 1);  // OpenSSL may keep a source of random bytes
 }
+
+}  // namespace control_connection_test

@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <string>
 
+namespace control_strangers_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -301,3 +303,5 @@ TEST_CASE("the node says what is wrong with the key it should use") {
               return ControlSecurity::for_node(io, test_identity(), {});
           }).node.find("this node was given none") != std::string::npos);
 }
+
+}  // namespace control_strangers_test

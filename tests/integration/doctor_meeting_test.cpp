@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+namespace doctor_meeting_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -158,3 +160,5 @@ TEST_CASE("an address is asked for without privileges") {
           std::vector{Reach::cannot_ask});
     CHECK(answers({{"lo", "127.0.0.1", "nonsense", "", true}}) == std::vector{Reach::cannot_ask});
 }
+
+}  // namespace doctor_meeting_test

@@ -21,6 +21,8 @@
 #include <thread>
 #include <vector>
 
+namespace doctor_runner_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::launcher::testing::FakeMachine;
@@ -242,3 +244,5 @@ TEST_CASE("wait() comes back at its deadline while checks run") {
     }
     CHECK(is_fine(runner.take("node1"), "link_errors"));
 }
+
+}  // namespace doctor_runner_test

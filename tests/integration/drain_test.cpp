@@ -17,6 +17,8 @@
 #include <chrono>
 #include <fstream>
 
+namespace drain_test {
+
 using namespace autolaunch;
 using namespace autolaunch::testing;
 using namespace autolaunch::s3::testing;
@@ -251,3 +253,5 @@ TEST_CASE("a drain ends soon, even while a server is silent") {
     }
     CHECK(std::chrono::steady_clock::now() - start < 4s);
 }
+
+}  // namespace drain_test

@@ -25,6 +25,8 @@
 #include <string>
 #include <vector>
 
+namespace encrypted_checkpoint_test {
+
 using namespace autolaunch;
 using autolaunch::fsdp::testing::expect;
 using autolaunch::fsdp::testing::on_ranks;
@@ -308,3 +310,5 @@ TEST_CASE("a key that is destroyed takes every copy of its checkpoints with it")
             verify_file(*storage, checkpoint, file, SaveVerification::every_block);
     }
 }
+
+}  // namespace encrypted_checkpoint_test

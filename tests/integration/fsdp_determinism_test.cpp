@@ -5,6 +5,8 @@
 
 #include <array>
 
+namespace fsdp_determinism_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -150,3 +152,5 @@ TEST_CASE("so they have under every strategy, and without the mode they have not
     }
     CHECK_FALSE(same_bits(losses(4, with(ShardingStrategy::no_shard, false), kFew), one));
 }
+
+}  // namespace fsdp_determinism_test

@@ -7,6 +7,8 @@
 
 #include <optional>
 
+namespace fsdp_gpu_checkpoint_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -189,3 +191,5 @@ TEST_CASE(
         check_checkpoints(world, options, directory.path(), trainee.computation(), expected);
     });
 }
+
+}  // namespace fsdp_gpu_checkpoint_test

@@ -2,6 +2,8 @@
 #include "fsdp_gpu_ranks.hpp"
 #include "random_models.hpp"
 
+namespace fsdp_gpu_random_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -38,3 +40,5 @@ TEST_CASE(
         REQUIRE(same_bits(train_on_cpus(plan, on_cpus, directory.path(), true), expected));
     });
 }
+
+}  // namespace fsdp_gpu_random_test

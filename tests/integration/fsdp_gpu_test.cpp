@@ -15,6 +15,8 @@
 #include <optional>
 #include <thread>
 
+namespace fsdp_gpu_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -763,3 +765,5 @@ TEST_CASE("units of one bucket may run on streams of their own") {
         CHECK(same_bits(got.copy(), expected.copy()));
     }
 }
+
+}  // namespace fsdp_gpu_test

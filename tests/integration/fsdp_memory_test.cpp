@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace fsdp_memory_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -390,3 +392,5 @@ TEST_CASE("a model's memory is what is planned, within 2%") {
                                options);
             }
 }
+
+}  // namespace fsdp_memory_test

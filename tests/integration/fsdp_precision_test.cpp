@@ -4,6 +4,8 @@
 #include "fsdp/model_engine.hpp"
 #include "fsdp_ranks.hpp"
 
+namespace fsdp_precision_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -195,3 +197,5 @@ TEST_CASE("casts and sums round to nearest, and find what is not finite") {
     many[9'500] = INFINITY;
     CHECK(first_nonfinite(many.data(), f32, many.size()) == 9'001u);
 }
+
+}  // namespace fsdp_precision_test

@@ -1,6 +1,8 @@
 // Models of random numbers: however they are cut, buffered and saved, they train as one rank does.
 #include "random_models.hpp"
 
+namespace fsdp_random_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -20,3 +22,5 @@ TEST_CASE(
             REQUIRE(same_bits(train_on_cpus(plan, other, directory.path(), true), expected));
         });
 }
+
+}  // namespace fsdp_random_test

@@ -7,6 +7,8 @@
 
 #include <thread>
 
+namespace fsdp_schedule_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -463,3 +465,5 @@ TEST_CASE("what is not supported is said, with what is") {
         });
     });
 }
+
+}  // namespace fsdp_schedule_test

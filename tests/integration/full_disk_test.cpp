@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 
+namespace full_disk_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp::testing;
 using autolaunch::testing::RecordedEngine;
@@ -101,3 +103,5 @@ TEST_CASE("a read-only disk is told with the path, and loads") {
     });
     CHECK(::umount(temporary.path().c_str()) == 0);
 }
+
+}  // namespace full_disk_test

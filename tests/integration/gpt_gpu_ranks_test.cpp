@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace gpt_gpu_ranks_test {
+
 using namespace gpt::testing;
 using autolaunch::bfloat16;
 using autolaunch::fsdp::testing::on_gpus;
@@ -54,3 +56,5 @@ TEST_CASE("bf16 parameters and gradients, multiplied in bf16; and a tied head") 
 TEST_CASE("parameters and gradients in f16 are converted on the GPU") {
     check_on_gpus<float>(kSmall, ShardingStrategy::full_shard, autolaunch::f16, 1e-2);
 }
+
+}  // namespace gpt_gpu_ranks_test

@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 #include <sched.h>
 
+namespace gpt_sharded_test {
+
 using namespace gpt::testing;
 using autolaunch::fsdp::ModelMemory;
 using autolaunch::fsdp::testing::on_ranks;
@@ -85,3 +87,5 @@ TEST_CASE("the peak of two ranks that share a CPU is that CPU's") {
     });
     may_use(cpus);
 }
+
+}  // namespace gpt_sharded_test

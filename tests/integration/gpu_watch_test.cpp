@@ -23,6 +23,8 @@
 #include <string>
 #include <vector>
 
+namespace gpu_watch_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -289,3 +291,5 @@ TEST_CASE("no driver: why") {
     CHECK(node.run_until([&] { return !seen.trouble.empty(); }));
     CHECK_MESSAGE(seen.trouble.find("/nonexistent") != std::string::npos, seen.trouble);
 }
+
+}  // namespace gpu_watch_test

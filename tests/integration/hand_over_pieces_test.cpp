@@ -28,6 +28,8 @@
 #include <string>
 #include <thread>
 
+namespace hand_over_pieces_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::TemporaryFolder;
@@ -490,3 +492,5 @@ TEST_CASE("what the shared file system does not answer ends with EIO, and others
         CHECK(std::chrono::steady_clock::now() - begun < kStuck);
     }
 }
+
+}  // namespace hand_over_pieces_test

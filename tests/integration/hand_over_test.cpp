@@ -25,6 +25,8 @@
 #include <string>
 #include <thread>
 
+namespace hand_over_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::TemporaryFolder;
@@ -334,3 +336,5 @@ TEST_CASE("what a killed mover was writing is never taken for a copy") {
         CHECK_FALSE(cache.find(file).has_value());
     CHECK(list_folder(caches.path() / "c/files").size() == 1);  // it may be somebody's, a minute
 }
+
+}  // namespace hand_over_test

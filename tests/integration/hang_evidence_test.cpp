@@ -31,6 +31,8 @@
 #include <utility>
 #include <vector>
 
+namespace hang_evidence_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -292,3 +294,5 @@ TEST_CASE("a node tells its pressure, its throttling and its HCAs' counters") {
           "(3 of them now)\n");
     CHECK(read_hca_counters(root / "nowhere").empty());
 }
+
+}  // namespace hang_evidence_test

@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+namespace head_claim_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::can_be_other_user;
@@ -99,3 +101,5 @@ TEST_CASE("another user who holds all names is named as the reason") {
     CHECK_THROWS_WITH_AS(claim(job),
                          doctest::Contains("other users of this machine hold the names"), Error);
 }
+
+}  // namespace head_claim_test

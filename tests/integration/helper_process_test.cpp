@@ -24,6 +24,8 @@
 #include <string>
 #include <utility>
 
+namespace helper_process_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -173,3 +175,5 @@ TEST_CASE("it ends with us") {
         ::usleep(1000);
     CHECK(is_zombie_or_gone());
 }
+
+}  // namespace helper_process_test

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace hostlist_slurm_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using Names = std::vector<std::string>;
@@ -210,3 +212,5 @@ TEST_CASE("Slurm reads what we compress") {
     }
     CHECK(read > 1500);
 }
+
+}  // namespace hostlist_slurm_test

@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+namespace idle_fake_nvml_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::TemporaryFolder;
@@ -311,3 +313,5 @@ TEST_CASE(
         CHECK(lines[0].starts_with("gpus: asked 8 GPUs for 2 h"));
     }
 }
+
+}  // namespace idle_fake_nvml_test

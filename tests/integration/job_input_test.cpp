@@ -24,6 +24,8 @@
 #include <variant>
 #include <vector>
 
+namespace job_input_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -360,3 +362,5 @@ TEST_CASE("what cannot be read is said, and is an end") {
     CHECK(nodes.read(nodes.start(0)).empty());
     CHECK(nodes.warnings(0) == "stdin cannot be read: Is a directory\n");
 }
+
+}  // namespace job_input_test

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace killed_save_test {
+
 using namespace autolaunch;
 using autolaunch::testing::fatal_calls;
 using autolaunch::testing::RecordedEngine;
@@ -145,3 +147,5 @@ TEST_CASE(
             CHECK(entry.path().extension() != ".tmp");
     }
 }
+
+}  // namespace killed_save_test

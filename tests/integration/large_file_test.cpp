@@ -30,6 +30,8 @@
 #include <thread>
 #include <vector>
 
+namespace large_file_test {
+
 using namespace autolaunch;
 using fsdp::testing::TemporaryDirectory;
 namespace fs = std::filesystem;
@@ -332,3 +334,5 @@ TEST_CASE("a write that the file system refuses is told with path and reason") {
         CHECK(status == 0);
     }
 }
+
+}  // namespace large_file_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace late_writer_test {
+
 using namespace autolaunch;
 using autolaunch::testing::RecordedEngine;
 using autolaunch::testing::SavedState;
@@ -173,3 +175,5 @@ TEST_CASE("what was published before the look counts, whoever is dead by then") 
     first.save(30);
     CHECK(Generation(directory, 2).resumes_from() == 30);
 }
+
+}  // namespace late_writer_test

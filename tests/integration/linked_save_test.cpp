@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+namespace linked_save_test {
+
 using namespace autolaunch;
 using autolaunch::fsdp::testing::expect;
 using autolaunch::fsdp::testing::on_ranks;
@@ -407,3 +409,5 @@ TEST_CASE(
         }
     }
 }
+
+}  // namespace linked_save_test

@@ -24,6 +24,8 @@
 #include <thread>
 #include <vector>
 
+namespace log_follower_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -432,3 +434,5 @@ TEST_CASE(
     const std::string content = read_file(job.files[0].stdout_path);
     CHECK(std::count(content.begin(), content.end(), '\n') == kLinesEach);
 }
+
+}  // namespace log_follower_test

@@ -30,6 +30,8 @@
 #include <thread>
 #include <vector>
 
+namespace log_room_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -322,3 +324,5 @@ TEST_CASE("room that a killed agent had reserved is given back by who follows it
     CHECK(fs::file_size(log) == 15);
     CHECK(blocks(other) >= LogRoom::kMostReserved);
 }
+
+}  // namespace log_room_test

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <thread>
 
+namespace master_address_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -90,3 +92,5 @@ TEST_CASE("a resolver that does not answer is not waited for without end") {
         CHECK(error.hint().find("--master-addr") != std::string::npos);
     }
 }
+
+}  // namespace master_address_test

@@ -18,6 +18,8 @@
 #include <numeric>
 #include <optional>
 
+namespace memory_nodes_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::fsdp::testing;
@@ -342,3 +344,5 @@ TEST_CASE("where copies are kept is said as it is") {
         Job::restore(again, world, 3);
     });
 }
+
+}  // namespace memory_nodes_test

@@ -22,6 +22,8 @@
 #include <filesystem>
 #include <string>
 
+namespace munge_credential_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -225,3 +227,5 @@ TEST_CASE("a build without munge says so at the head and at a node") {
 }
 
 #endif
+
+}  // namespace munge_credential_test

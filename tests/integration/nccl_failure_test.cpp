@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+namespace nccl_failure_test {
+
 using namespace autolaunch;
 using namespace autolaunch::conformance;
 
@@ -418,3 +420,5 @@ TEST_CASE("a library that is not there, or too old, is said so") {
         CHECK(error.hint().find("LD_LIBRARY_PATH") != std::string::npos);
     }
 }
+
+}  // namespace nccl_failure_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace nccl_test {
+
 using namespace autolaunch;
 using namespace autolaunch::conformance;
 
@@ -468,3 +470,5 @@ TEST_CASE("an initialisation that takes its time") {
     });
     CHECK(statuses == std::vector<int>(2, 0));
 }
+
+}  // namespace nccl_test

@@ -27,6 +27,8 @@
 #include <variant>
 #include <vector>
 
+namespace next_generation_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -251,3 +253,5 @@ TEST_CASE("who leaves waits for what must end before, and does not go on where t
                          TimeoutError);
     CHECK(ended == 2);
 }
+
+}  // namespace next_generation_test

@@ -24,6 +24,8 @@
 #include <mutex>
 #include <thread>
 
+namespace node_checkpoints_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp::testing;
 using namespace std::chrono_literals;
@@ -568,3 +570,5 @@ TEST_CASE("a job that is killed at any moment leaves what was announced, near an
     const std::int64_t far = newest(places, 4);  // whole, if there is one
     CHECK(far <= from);
 }
+
+}  // namespace node_checkpoints_test

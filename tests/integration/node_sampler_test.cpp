@@ -26,6 +26,8 @@
 #include <string>
 #include <vector>
 
+namespace node_sampler_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -291,3 +293,5 @@ TEST_CASE("what a second of measuring costs") {
     MESSAGE("measuring once a second: ", share * 100, " % of a core; once in 10 s a tenth of it");
     CHECK(share < 0.05);  // a tenth of it is 0.5 %
 }
+
+}  // namespace node_sampler_test

@@ -20,6 +20,8 @@
 #include <tuple>
 #include <vector>
 
+namespace nvml_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -349,3 +351,5 @@ TEST_CASE("a process reads what moves over NVLink and what slows a GPU down, aga
     for (const NvmlGauge& gauge : once)
         CHECK(decode_gpu_gauges(encode_gpu_gauge(gauge)) == std::vector{gauge});
 }
+
+}  // namespace nvml_test

@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+namespace optimizer_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -370,3 +372,5 @@ TEST_CASE("a group's pattern that fits nothing is refused on every rank") {
                      [&] { trainer.optimizer->step({.loss_scale = 0}); });
     });
 }
+
+}  // namespace optimizer_test

@@ -22,6 +22,8 @@
 #include <functional>
 #include <string>
 
+namespace owned_folder_test {
+
 using namespace autolaunch;
 namespace fs = std::filesystem;
 
@@ -306,3 +308,5 @@ TEST_CASE("a file is gone on with at its end, in blocking mode, and replaced who
     folder.remove("log");
     CHECK(list_folder(folder.path()).empty());
 }
+
+}  // namespace owned_folder_test

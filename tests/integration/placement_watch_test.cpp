@@ -21,6 +21,8 @@
 #include <thread>
 #include <vector>
 
+namespace placement_watch_test {
+
 using autolaunch::affinity_of;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -173,3 +175,5 @@ TEST_CASE("memory on a node that was not planned is told") {
     REQUIRE(told.size() == 1);
     CHECK_MESSAGE(told[0].what.find("has 100 % of its memory") == 0, told[0].what);
 }
+
+}  // namespace placement_watch_test

@@ -12,6 +12,8 @@
 #include <random>
 #include <set>
 
+namespace pmi_kill_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -78,3 +80,5 @@ void kill_in_each_generation(const std::string& what, int from_us, int to_us) {
 TEST_CASE("ranks killed while they start") { kill_in_each_generation("sleep", 0, 30'000); }
 
 TEST_CASE("ranks killed in the middle of their work") { kill_in_each_generation("kill", 0, 0); }
+
+}  // namespace pmi_kill_test

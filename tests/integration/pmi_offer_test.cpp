@@ -18,6 +18,8 @@
 #include <optional>
 #include <thread>
 
+namespace pmi_offer_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -155,3 +157,5 @@ TEST_CASE("where there is no network, ranks without MPI run all the same") {
     })
         .join();
 }
+
+}  // namespace pmi_offer_test

@@ -18,6 +18,8 @@
 #include <csignal>
 #include <utility>
 
+namespace pmi_ranks_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -320,3 +322,5 @@ TEST_CASE("what is no PMI-1 fails the rank that sent it, and no other") {
         CHECK(result.broken.empty());
     }
 }
+
+}  // namespace pmi_ranks_test

@@ -28,6 +28,8 @@
 #include <string>
 #include <thread>
 
+namespace remote_data_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::fatal_calls;
@@ -429,3 +431,5 @@ TEST_CASE("a disk that becomes full while something comes is an error, and leave
     }
     ::umount(place.scratch().c_str());
 }
+
+}  // namespace remote_data_test

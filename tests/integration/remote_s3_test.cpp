@@ -17,6 +17,8 @@
 #include <span>
 #include <string>
 
+namespace remote_s3_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::s3::testing;
@@ -329,3 +331,5 @@ TEST_CASE("what ranks have written goes to a bucket, and nothing there is replac
     CHECK(put("first") == s3::S3Client::Put::created);
     CHECK(put("second") == s3::S3Client::Put::exists);
 }
+
+}  // namespace remote_s3_test

@@ -13,6 +13,8 @@
 #include <csignal>
 #include <string>
 
+namespace rendezvous_loss_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -127,3 +129,5 @@ TEST_CASE("a head that hangs is missed after rendezvous.lost_after") {
         CHECK(three.processes[i]->line() ==
               "the head, node0 (127.0.0.1), has fallen silent: it has said nothing for 1 s");
 }
+
+}  // namespace rendezvous_loss_test

@@ -18,6 +18,8 @@
 #include <algorithm>
 #include <set>
 
+namespace rendezvous_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -557,3 +559,5 @@ TEST_CASE("who waits for the job may give up") {
     CHECK(contains(node.what, "gave up"));
     CHECK(node.took < 20s);
 }
+
+}  // namespace rendezvous_test

@@ -16,6 +16,8 @@
 #include <fstream>
 #include <string>
 
+namespace s3_credentials_test {
+
 using namespace autolaunch;
 using namespace autolaunch::s3;
 using namespace autolaunch::s3::testing;
@@ -235,3 +237,5 @@ TEST_CASE("answers that are no credentials are refused, and never quoted") {
         "has no key id that can be one"));
     CHECK(has(said_by({500, "<Error><Code>" + kSecret + "</Code></Error>"}), "says 500"));
 }
+
+}  // namespace s3_credentials_test

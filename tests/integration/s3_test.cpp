@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace s3_test {
+
 using namespace autolaunch;
 using namespace autolaunch::s3;
 using namespace autolaunch::s3::testing;
@@ -101,12 +103,12 @@ TEST_CASE("what is put is there, in whole and in ranges, and what is removed is 
     CHECK(get(8) == "89");
     CHECK(get(10).empty());
     CHECK(get(1000).empty());
-    const Listing deep = client.list("dir/", true, soon());
+    const s3::Listing deep = client.list("dir/", true, soon());
     CHECK(deep.objects.size() == 3);
     CHECK(std::count_if(deep.objects.begin(), deep.objects.end(), [](const Object& object) {
               return object.key == "dir/b c+d%20&é=~" && object.bytes == 10;
           }) == 1);
-    const Listing top = client.list("", false, soon());
+    const s3::Listing top = client.list("", false, soon());
     REQUIRE(top.objects.size() == 1);
     CHECK(top.objects[0].key == "a");
     CHECK(top.objects[0].bytes == 10);
@@ -588,3 +590,5 @@ TEST_CASE("a bucket is read as storage, and never written as one") {
     CHECK(refusal([&] { storage->remove_all(place / "top"); }).code() == ErrorCode::unsupported);
     CHECK(client.find("top", soon()) == 1);
 }
+
+}  // namespace s3_test

@@ -42,6 +42,8 @@
 #include <thread>
 #include <vector>
 
+namespace session_socket_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -550,3 +552,5 @@ TEST_CASE("a rank alone has a store of its own; across nodes somebody must say w
         CHECK(error.hint().find("autolaunch") != std::string::npos);
     }
 }
+
+}  // namespace session_socket_test

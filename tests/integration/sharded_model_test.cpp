@@ -6,6 +6,8 @@
 
 #include <optional>
 
+namespace sharded_model_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -284,3 +286,5 @@ TEST_CASE("tied parameters: several scopes at once, and gradients from another u
         });
     }
 }
+
+}  // namespace sharded_model_test

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <string>
 
+namespace shm_address_test {
+
 using namespace autolaunch;
 using autolaunch::testing::as_other_user;
 using autolaunch::testing::can_be_other_user;
@@ -92,3 +94,5 @@ TEST_CASE("only a sealed memory file of our own user is taken") {
     theirs = memory_with_token(std::move(theirs));
     CHECK(is_refused(address_of(theirs)));
 }
+
+}  // namespace shm_address_test

@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace shm_collectives_test {
+
 using namespace autolaunch;
 using conformance::expect;
 using test::run_thread_ranks;
@@ -424,3 +426,5 @@ TEST_CASE(
     });
     CHECK(statuses == std::vector<int>(2));
 }
+
+}  // namespace shm_collectives_test

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace shm_mismatch_test {
+
 using namespace autolaunch;
 using conformance::expect_throws;
 using test::run_thread_ranks;
@@ -104,3 +106,5 @@ TEST_CASE("an abort wakes a rank that waits for messages") {
             });
     });
 }
+
+}  // namespace shm_mismatch_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace shm_shrink_test {
+
 using namespace autolaunch;
 using conformance::expect;
 using conformance::expect_throws;
@@ -114,3 +116,5 @@ TEST_CASE("a group that is whole can shrink too, and survivors who disagree are 
         }
     });
 }
+
+}  // namespace shm_shrink_test

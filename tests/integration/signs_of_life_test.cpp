@@ -28,6 +28,8 @@
 #include <thread>
 #include <vector>
 
+namespace signs_of_life_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -250,3 +252,5 @@ TEST_CASE("the lanes of a PCIe link") {
         CHECK(pcie_lanes_of("0000:17:00.0", sys.path()) == 0);
     }
 }
+
+}  // namespace signs_of_life_test

@@ -15,6 +15,8 @@
 #include <optional>
 #include <string>
 
+namespace socket_owner_test {
+
 using namespace autolaunch;
 using autolaunch::testing::as_other_user;
 using autolaunch::testing::can_be_other_user;
@@ -148,3 +150,5 @@ TEST_CASE("a listener of the same port is no end of a connection") {
     CHECK_FALSE(is_peer_of_own_user(meeting.listener.get()));
     CHECK_FALSE(is_peer_of_own_user(-1));
 }
+
+}  // namespace socket_owner_test

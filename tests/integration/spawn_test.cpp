@@ -23,6 +23,8 @@
 #include <sstream>
 #include <thread>
 
+namespace spawn_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -554,3 +556,5 @@ TEST_CASE("what a killed agent had for scratch is removed, where it was made aga
     CHECK(std::filesystem::exists(other / "in" / "file"));
     std::filesystem::remove_all(other);
 }
+
+}  // namespace spawn_test

@@ -28,6 +28,8 @@
 #include <string>
 #include <thread>
 
+namespace stage_cache_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::run_until;
@@ -675,3 +677,5 @@ TEST_CASE("a full disk is an error with its name, and leaves no half") {
     }
     ::umount(place.scratch().c_str());
 }
+
+}  // namespace stage_cache_test

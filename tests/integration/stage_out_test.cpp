@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace stage_out_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::fatal_calls;
@@ -338,3 +340,5 @@ TEST_CASE("a target that is full or read-only is named, and nothing half is left
     CHECK(names_below(place.target()) == kAllOut);
     ::umount(place.target().c_str());
 }
+
+}  // namespace stage_out_test

@@ -36,6 +36,8 @@
 #include <utility>
 #include <vector>
 
+namespace stand_in_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -617,3 +619,5 @@ TEST_CASE("addresses tell users, steps and nodes apart, and fit") {
     CHECK(longest.size() < 107);
     CHECK(longest != task_address(1000, std::string(300, 'j'), "node2"));
 }
+
+}  // namespace stand_in_test

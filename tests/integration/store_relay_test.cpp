@@ -22,6 +22,8 @@
 #include <thread>
 #include <vector>
 
+namespace store_relay_test {
+
 using namespace autolaunch;
 using namespace autolaunch::testing;
 using namespace std::chrono_literals;
@@ -565,3 +567,5 @@ TEST_CASE("ranks of nodes that joined share the head's table, and know when it i
     CHECK(job.run_until([&] { return lost; }));
     CHECK(waiting.is_closed());
 }
+
+}  // namespace store_relay_test

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+namespace store_strangers_test {
+
 using namespace autolaunch;
 using namespace std::chrono_literals;
 using autolaunch::testing::as_other_user;
@@ -234,3 +236,5 @@ TEST_CASE("silent, half-open and babbling clients are no matter to a rank") {
         CHECK(rank.add("n", 1) == i + 1);
     CHECK(connect(server.port()).get("n") == "10");
 }
+
+}  // namespace store_strangers_test

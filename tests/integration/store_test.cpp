@@ -22,6 +22,8 @@
 #include <thread>
 #include <vector>
 
+namespace store_test {
+
 using namespace autolaunch;
 using namespace std::chrono_literals;
 using autolaunch::testing::is_closed_by_peer;
@@ -289,3 +291,5 @@ TEST_CASE("no socket of the server reaches a program that is executed") {
     }
     CHECK(sockets >= 3);  // listening, accepted, and the client's own
 }
+
+}  // namespace store_test

@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+namespace supervise_nodes_test {
+
 using namespace autolaunch;
 using namespace autolaunch::testing;
 using nlohmann::json;
@@ -530,3 +532,5 @@ TEST_CASE("trainers on all nodes stop by themselves, and ask to be requeued") {
     CHECK(nodes.events(1, "rank_signalled").empty());
     CHECK(nodes.nothing_left());
 }
+
+}  // namespace supervise_nodes_test

@@ -29,6 +29,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+namespace supervise_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -788,3 +790,5 @@ TEST_CASE("a driver that hangs or crashes is no matter to the job") {
     CHECK(job.only("job_ended").at("outcome") == "succeeded");
     CHECK(job.processes().empty());
 }
+
+}  // namespace supervise_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <tuple>
 
+namespace time_left_query_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::FakeSqueue;
@@ -136,3 +138,5 @@ TEST_CASE("a squeue that hangs is ended at the deadline, and with its query") {
     { const TimeLeftQuery dropped("4711"); }
     CHECK_FALSE(has_children());
 }
+
+}  // namespace time_left_query_test

@@ -31,6 +31,8 @@
 #include <thread>
 #include <vector>
 
+namespace token_reader_test {
+
 using namespace autolaunch;
 using namespace autolaunch::data;
 using fsdp::testing::TemporaryDirectory;
@@ -741,3 +743,5 @@ TEST_CASE("files that come are found by a pattern, by a name and through links")
     ::setenv("AUTOLAUNCH_DATA_TOKENS", set.whole().c_str(), 1);
     CHECK(staged_files("tokens").at(2).bytes == files[2].bytes);
 }
+
+}  // namespace token_reader_test

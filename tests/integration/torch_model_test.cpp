@@ -17,6 +17,8 @@
 #include <sstream>
 #include <stdexcept>
 
+namespace torch_model_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::testing;
@@ -621,3 +623,5 @@ TEST_CASE("what goes wrong is thrown where it happens") {
         }
     });
 }
+
+}  // namespace torch_model_test

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <string>
 
+namespace verbs_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::TemporaryFolder;
@@ -116,3 +118,5 @@ TEST_CASE("a build without libibverbs' headers says so") {
 }
 
 #endif
+
+}  // namespace verbs_test

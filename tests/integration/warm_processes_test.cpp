@@ -18,6 +18,8 @@
 #include <string>
 #include <thread>
 
+namespace warm_processes_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::testing;
@@ -279,3 +281,5 @@ TEST_CASE("no spare outlives what made it, and none becomes a rank by its enviro
     CHECK(read_file(place.folder.path() / "err").find("is no socket of this process") !=
           std::string::npos);
 }
+
+}  // namespace warm_processes_test

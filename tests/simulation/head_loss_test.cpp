@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+namespace head_loss_test {
+
 using namespace simulation;
 
 namespace {
@@ -126,3 +128,5 @@ TEST_CASE("of two the other goes on where the witness is its own, and ends where
                   (has_witness ? std::optional<int>(0) : std::nullopt));
         }
 }
+
+}  // namespace head_loss_test

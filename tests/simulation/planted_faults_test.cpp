@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+namespace planted_faults_test {
+
 using namespace simulation;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("what is found is shrunk to the blows that it takes") {
         return;
     }
 }
+
+}  // namespace planted_faults_test

@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 
+namespace accounting_test {
+
 using namespace autolaunch::launcher;
 using nlohmann::json;
 
@@ -162,3 +164,5 @@ TEST_CASE("a time and prices are understood, or refused with what would be") {
         CHECK_THROWS_AS(usage_request({.since = "1d", .rates = wrong}, now), UsageError);
     CHECK_THROWS_AS(usage_request({.since = "1d", .by = "day"}, now), UsageError);
 }
+
+}  // namespace accounting_test

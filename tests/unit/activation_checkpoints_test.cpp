@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+namespace activation_checkpoints_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 
@@ -95,3 +97,5 @@ TEST_CASE("segments that no model has are refused") {
     CHECK_THROWS_AS(ActivationCheckpoints<int>(4, 5), Error);
     CHECK_THROWS_AS(ActivationCheckpoints<int>(4, -1), Error);
 }
+
+}  // namespace activation_checkpoints_test

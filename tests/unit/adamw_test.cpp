@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace adamw_test {
+
 using namespace autolaunch::fsdp;
 
 namespace {
@@ -122,3 +124,5 @@ TEST_CASE("the first step's order is recorded and every later step must repeat i
     CHECK_FALSE(other.observe(step));
     CHECK(other.hash() != order.hash());
 }
+
+}  // namespace adamw_test

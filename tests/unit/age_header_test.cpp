@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <string>
 
+namespace age_header_test {
+
 using namespace autolaunch;
 using namespace autolaunch::age;
 
@@ -134,3 +136,5 @@ TEST_CASE("the seeds are headers, and with any bit flipped they are still header
     }
     CHECK(files >= 3);
 }
+
+}  // namespace age_header_test

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+namespace agent_pulse_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -65,3 +67,5 @@ TEST_CASE("an agent that has not heard from its head for a while has that much l
     pulse.beat(1s);
     CHECK_FALSE(look(watch, now, 100, 500ms));
 }
+
+}  // namespace agent_pulse_test

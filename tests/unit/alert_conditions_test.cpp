@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+namespace alert_conditions_test {
+
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::alerts;
 using namespace std::chrono_literals;
@@ -184,3 +186,5 @@ TEST_CASE("docs/alerts.md has each metric as it is") {
             CHECK(page.find("`'" + std::string(one) + "'`") != std::string::npos);
     }
 }
+
+}  // namespace alert_conditions_test

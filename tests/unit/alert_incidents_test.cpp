@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+namespace alert_incidents_test {
+
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::alerts;
 using namespace std::chrono_literals;
@@ -210,3 +212,5 @@ TEST_CASE("what programs get is JSON with what they need") {
     CHECK(base64("fo") == "Zm8=");
     CHECK(base64("foobar") == "Zm9vYmFy");
 }
+
+}  // namespace alert_incidents_test

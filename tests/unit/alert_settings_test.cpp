@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+namespace alert_settings_test {
+
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::alerts;
 using namespace std::chrono_literals;
@@ -140,3 +142,5 @@ TEST_CASE("no secret stands in a spec, and none travels in clear") {
     CHECK(plain.spec.channels[0].url == "http://am:9093");
     CHECK(caution_of(plain.spec.channels[0]).find("travel in clear") != std::string::npos);
 }
+
+}  // namespace alert_settings_test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace allocation_launchers_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::testing;
@@ -471,3 +473,5 @@ TEST_CASE("who is asked first") {
     all.erase("LSB_JOBID");
     CHECK(read_allocation(all, "x", {}, hosts).source == "local");
 }
+
+}  // namespace allocation_launchers_test

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace allocation_slurm_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::testing;
@@ -207,3 +209,5 @@ TEST_CASE("the end of the job") {
     CHECK_FALSE(end("4294967295"));
     CHECK_FALSE(read("slurm-uneven").ends_at);  // Slurm 22.05 does not say
 }
+
+}  // namespace allocation_slurm_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace allocation_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using Names = std::vector<std::string>;
@@ -341,3 +343,5 @@ TEST_CASE("ranges and spares: as many nodes as may come") {
     CHECK(pod.node_names == Names{"train-0", "train-1", "train-2", "train-3", "train-4"});
     CHECK(pod.head_address == "train-0.workers.ns.svc.local");
 }
+
+}  // namespace allocation_test

@@ -11,6 +11,8 @@
 #include <memory>
 #include <stdexcept>
 
+namespace ask_in_time_test {
+
 using namespace autolaunch;
 using namespace std::chrono_literals;
 
@@ -73,3 +75,5 @@ TEST_CASE("who this process is, as the system knows it") {
     CHECK(user.name == (known != nullptr ? known->pw_name : "user " + std::to_string(::geteuid())));
     CHECK(user.home == (known != nullptr ? known->pw_dir : ""));
 }
+
+}  // namespace ask_in_time_test

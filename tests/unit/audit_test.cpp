@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace audit_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -149,3 +151,5 @@ TEST_CASE("what others keep of a trail is compared with it") {
         CHECK(verdict.anchored == 0);
     }
 }
+
+}  // namespace audit_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace authentication_test {
+
 using namespace autolaunch;
 using autolaunch::testing::need_crypto;
 using nlohmann::ordered_json;
@@ -307,3 +309,5 @@ TEST_CASE("what is signed has the SHA-256 of its blocks") {
     const auto key = crypto::SigningKey::parse(kKey, "the test");
     CHECK_THROWS_AS(AuthenticationKeys().to_text(autolaunch::testing::example(), key), Error);
 }
+
+}  // namespace authentication_test

@@ -7,6 +7,8 @@
 
 #include <string>
 
+namespace backend_choice_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -137,3 +139,5 @@ TEST_CASE("a rank's GPU is told from the environment") {
         CHECK_FALSE(place_on_gpu(nullptr, 0, rank_of_8(2)).is_own);
     }
 }
+
+}  // namespace backend_choice_test

@@ -29,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+namespace base_test {
+
 using namespace autolaunch;
 namespace fs = std::filesystem;
 
@@ -355,3 +357,5 @@ TEST_CASE("bytes that are streamed arrive, from any place to any place") {
         }
     }
 }
+
+}  // namespace base_test

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
+namespace batch_test {
+
 using namespace autolaunch;
 
 TEST_CASE("a global batch is kept by more passes where there are fewer ranks") {
@@ -49,3 +51,5 @@ TEST_CASE("every sample is some rank's, once, and counts alike") {
                 REQUIRE(taken == global);
             }
 }
+
+}  // namespace batch_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace binding_list_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using testing::confine;
@@ -109,3 +111,5 @@ TEST_CASE("never beyond the mask of the rank's task") {
           "rank's task | allowed are "
           "4-5; name some of these, or ask the scheduler for more");
 }
+
+}  // namespace binding_list_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace binding_properties_test {
+
 using namespace autolaunch::launcher;
 using testing::confine;
 using testing::make_machine;
@@ -318,3 +320,5 @@ TEST_CASE("what holds for every plan") {
         }
     }
 }
+
+}  // namespace binding_properties_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace binding_rules_test {
+
 using namespace autolaunch::launcher;
 using testing::confine;
 using testing::make_machine;
@@ -255,3 +257,5 @@ TEST_CASE(
     CHECK(plan.ranks[3].cpus == Cpus{1});
     CHECK(plan.ranks[3].reason.find("remote") != std::string::npos);
 }
+
+}  // namespace binding_rules_test

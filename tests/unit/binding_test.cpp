@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace binding_test {
+
 using namespace autolaunch::launcher;
 using testing::confine;
 using testing::make_machine;
@@ -393,3 +395,5 @@ TEST_CASE("saved topologies: exclusive shares known from their machines") {
     CHECK(cores_each("mpibind-coral-lassen", 4) ==
           std::set<int>{10});  // 20 cores a socket, two GPUs
 }
+
+}  // namespace binding_test

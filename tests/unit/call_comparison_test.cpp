@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace call_comparison_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -110,3 +112,5 @@ TEST_CASE("what one rank sends in all_to_all must be what the other expects") {
               "in all_to_all rank 0 sends 2 elements to rank 1, which expects 1");
     }
 }
+
+}  // namespace call_comparison_test

@@ -16,6 +16,8 @@
 #include <string>
 #include <thread>
 
+namespace call_log_test {
+
 using namespace autolaunch;
 using namespace autolaunch::flight;
 using namespace std::chrono_literals;
@@ -229,3 +231,5 @@ TEST_CASE("without a recorder nothing is recorded, and errors stay as they are")
     backend->throws = [] { throw TimeoutError("rank 2 did not come"); };
     CHECK(error_of([&] { calls.barrier(); }) == "rank 2 did not come");
 }
+
+}  // namespace call_log_test

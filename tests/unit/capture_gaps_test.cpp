@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace capture_gaps_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -279,3 +281,5 @@ TEST_CASE("a folder with what makes one wait, or with links out of it") {
     CHECK(refusal_of(folder.path()).find("cpu/possible: it is no file, folder or link") !=
           std::string::npos);
 }
+
+}  // namespace capture_gaps_test

@@ -24,6 +24,8 @@
 #include <tuple>
 #include <vector>
 
+namespace capture_matrix_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -307,3 +309,5 @@ TEST_CASE("saved topologies: what hwloc's files tell beyond locality") {
     REQUIRE(without_devices.notes.size() == 1);
     CHECK(without_devices.notes[0].starts_with("the file has no PCI devices"));
 }
+
+}  // namespace capture_matrix_test

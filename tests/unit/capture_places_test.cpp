@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace capture_places_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using testing::FakeSystem;
@@ -176,3 +178,5 @@ TEST_CASE("hwloc: a file that tells hardware threads alone has CPUs, and no core
     CHECK(topology.cores.size() == 4);
     check_has(topology_text(topology), "1 NUMA node · 4 CPUs");
 }
+
+}  // namespace capture_places_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace capture_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -483,3 +485,5 @@ TEST_CASE("every capture of ours, cut short or with a byte changed, is read or r
         }
     }
 }
+
+}  // namespace capture_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace causes_test {
+
 using namespace autolaunch::launcher;
 using Lines = std::vector<std::string>;
 
@@ -507,3 +509,5 @@ TEST_CASE("a stop is the scheduler's or a person's") {
     CHECK(judge_start({.rank = 1, .exit_code = 73, .node = {}, .what = "x", .hint = {}}).cause ==
           Cause::storage);
 }
+
+}  // namespace causes_test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_crash_test {
+
 using namespace autolaunch;
 using testing::CrashingStorage;
 using testing::Survives;
@@ -233,3 +235,5 @@ TEST_CASE("the storage used here does lose what is not synced") {
     CHECK(read_whole(*disk, "/d/unsynced_bytes", 100).empty());
     CHECK(read_whole(*disk, "/d/unsynced_name", 100) == "x");
 }
+
+}  // namespace checkpoint_crash_test

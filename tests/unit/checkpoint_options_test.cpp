@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_options_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -289,3 +291,5 @@ TEST_CASE("a place to begin from is one checkpoint, or a place that has some") {
     for (const char* other : {"/a/step-", "/a/step-x", "/a/step--4", "/a/steps-4"})
         is(other, other, {});
 }
+
+}  // namespace checkpoint_options_test

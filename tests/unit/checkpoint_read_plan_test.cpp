@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_read_plan_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -201,3 +203,5 @@ TEST_CASE("an error names what lies in the damaged bytes") {
     CHECK(content_at(saved.manifest, 0, 0, 4096) == "the header");
     CHECK(content_at(saved.manifest, 0, 0, 5000) == "the header, tensor h.0.w from element 0");
 }
+
+}  // namespace checkpoint_read_plan_test

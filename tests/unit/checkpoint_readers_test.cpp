@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_readers_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::need_crypto;
@@ -175,3 +177,5 @@ TEST_CASE("where encryption is required a rank without recipients writes nothing
     CHECK_THROWS_WITH_AS(with_environment(own, {{env::kCheckpointEncryption, "off"}}),
                          doctest::Contains("is off, not required"), Error);
 }
+
+}  // namespace checkpoint_readers_test

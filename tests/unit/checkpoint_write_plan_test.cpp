@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace checkpoint_write_plan_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -256,3 +258,5 @@ TEST_CASE("fragments merge into one complete manifest, however ragged the cut") 
     other.tensors = {{"a", f32, {2}, {}}};
     CHECK_THROWS_AS(merge_fragments({one, other}), Error);
 }
+
+}  // namespace checkpoint_write_plan_test

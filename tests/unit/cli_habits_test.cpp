@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace cli_habits_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -180,3 +182,5 @@ TEST_CASE("completion for each shell has every option") {
     CHECK(parse_command_line({"--print-completion", "bash"}, {}).command == Command::completion);
     CHECK(says(mistake({"--print-completion", "fish"}), "fish"));
 }
+
+}  // namespace cli_habits_test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace cli_options_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -465,3 +467,5 @@ TEST_CASE("policy has three words, and options in any place") {
     CHECK(contains(usage_error_of({"--site", "mine.yaml", "x"}), "--site"));
     CHECK(contains(usage_error_of({"plan", "--site", "mine.yaml", "x"}), "--site"));
 }
+
+}  // namespace cli_options_test

@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+namespace comm_calls_test {
+
 using namespace autolaunch;
 using namespace std::chrono_literals;
 
@@ -171,3 +173,5 @@ TEST_CASE("a queue runs its work in order, and ends when all is done") {
     for (int i = 0; i <= 100; ++i)
         CHECK(order[static_cast<std::size_t>(i)] == i);
 }
+
+}  // namespace comm_calls_test

@@ -16,6 +16,8 @@
 #include <memory>
 #include <vector>
 
+namespace comm_types_test {
+
 using namespace autolaunch;
 
 TEST_CASE("bf16 rounds to nearest, ties to even") {
@@ -185,3 +187,5 @@ TEST_CASE("a Work is complete without a state, and throws what its state throws"
 TEST_CASE("a Communicator without a backend is refused") {
     CHECK_THROWS_AS(Communicator(nullptr), Error);
 }
+
+}  // namespace comm_types_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace configs_test {
+
 using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
 
@@ -32,3 +34,5 @@ TEST_CASE("every spec in configs/ and configs/pipeline is valid, with a program 
         CHECK(nlohmann::json::parse(result.spec.trainer_config).is_object());
     }
 }
+
+}  // namespace configs_test

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace container_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -464,3 +466,5 @@ TEST_CASE("doctor: devices, NCCL and its plugin inside an image") {
     CHECK(said_of(judge_container("n", {.said = {}, .trouble = "image not known", .driver = ""}),
                   "container") == "fail: the image does not start: image not known");
 }
+
+}  // namespace container_test

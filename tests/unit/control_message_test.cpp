@@ -14,6 +14,8 @@
 #include <set>
 #include <string>
 
+namespace control_message_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::control;
@@ -181,3 +183,5 @@ TEST_CASE(
     CHECK(messages >= sample_messages().size());
     CHECK(check_control_bytes(all) == messages);
 }
+
+}  // namespace control_message_test

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <string>
 
+namespace core_file_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -68,3 +70,5 @@ TEST_CASE("without a core it says why, if it is known and if there could have be
     process.signal = SIGKILL;
     CHECK(said("core", process, "", true).empty());
 }
+
+}  // namespace core_file_test

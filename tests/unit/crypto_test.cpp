@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace crypto_test {
+
 using namespace autolaunch;
 using autolaunch::testing::need_crypto;
 using namespace autolaunch::crypto;
@@ -139,3 +141,5 @@ TEST_CASE("bytes are compared as a whole") {
     CHECK_FALSE(equal_in_constant_time(bytes_of("abc"), bytes_of("abd")));
     CHECK_FALSE(equal_in_constant_time(bytes_of("abc"), bytes_of("ab")));
 }
+
+}  // namespace crypto_test

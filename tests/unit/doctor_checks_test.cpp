@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace doctor_checks_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::launcher::testing::FakeMachine;
@@ -461,3 +463,5 @@ TEST_CASE("peers that a node asks for") {
     CHECK(peers.back() == "n0");
     CHECK(peers_to_resolve(many, 4095).size() == 16);
 }
+
+}  // namespace doctor_checks_test

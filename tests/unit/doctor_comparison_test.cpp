@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace doctor_comparison_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -211,3 +213,5 @@ TEST_CASE("rails of neighbours are asked for, rail by rail and across") {
     CHECK(unasked.fine.empty());
     CHECK(unasked.unchecked.size() == 1);
 }
+
+}  // namespace doctor_comparison_test

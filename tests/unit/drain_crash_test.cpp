@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+namespace drain_crash_test {
+
 using namespace autolaunch;
 using namespace autolaunch::testing;
 using namespace std::chrono_literals;
@@ -327,3 +329,5 @@ TEST_CASE("a place takes no more bytes a second than it may, and ends at once wh
     CHECK(places.log.drained().size() == 1);
     CHECK(places.farther_log.drained().empty());
 }
+
+}  // namespace drain_crash_test

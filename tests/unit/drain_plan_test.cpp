@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace drain_plan_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -195,3 +197,5 @@ TEST_CASE("bytes pass at their rate, and after a pause a tenth of a second's at 
     RateLimit stopped(1);
     stopped.take(1 << 20, [] { return true; });  // or this takes twelve days
 }
+
+}  // namespace drain_plan_test

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+namespace drift_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -83,3 +85,5 @@ TEST_CASE("memory elsewhere counts from a tenth and 256 MiB on") {
     CHECK_FALSE(find_memory_drift({{1, 9 * kGiB}}, {{}, {}}));
     CHECK_FALSE(find_memory_drift({}, planned));
 }
+
+}  // namespace drift_test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace events_json_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -203,3 +205,5 @@ TEST_CASE("the end of a rank has torchelastic's keys where it is known whose it 
     CHECK(line["role"] == "default");
     CHECK_FALSE(line.contains("raw_error"));
 }
+
+}  // namespace events_json_test

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <string>
 
+namespace failure_screen_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -417,3 +419,5 @@ TEST_CASE("the first and the last line of a job") {
     CHECK(closing_line({139, "failed", 0, 63s}, "runs/4711", TextStyle{}) ==
           "failed after 63 s · exit code 139 · runs/4711\n");
 }
+
+}  // namespace failure_screen_test

@@ -23,6 +23,8 @@
 #include <variant>
 #include <vector>
 
+namespace flight_picture_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using flight::Kind;
@@ -632,3 +634,5 @@ TEST_CASE("what a rank did last: the newest call that it was in, else the newest
     CHECK(last_call(rank, seconds(1)) == "inside tp: barrier #2 since 7 s");
     CHECK(last_call(rank, seconds(20)).ends_with("since 0 us"));  // clocks differ
 }
+
+}  // namespace flight_picture_test

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+namespace flight_recorder_test {
+
 using namespace autolaunch;
 using namespace autolaunch::flight;
 
@@ -336,3 +338,5 @@ TEST_CASE("names of bytes and times are short") {
     CHECK(name_time(-1) == "an unknown time");
     CHECK(name_call(Kind::barrier, 7, 0, "") == "barrier #7");
 }
+
+}  // namespace flight_recorder_test

@@ -16,6 +16,8 @@
 #include <memory>
 #include <string>
 
+namespace fsdp_engine_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 
@@ -227,3 +229,5 @@ TEST_CASE("the frozen order says what comes next") {
     CHECK(order.observe(step[2]) == step[1]);
     CHECK(order.upcoming().size() == 2);
 }
+
+}  // namespace fsdp_engine_test

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <string>
 
+namespace fuzz_seeds_test {
+
 using namespace autolaunch;
 
 TEST_CASE("a store relay's bytes cost its node alone, with any bit flipped") {
@@ -88,3 +90,5 @@ TEST_CASE(
         }
     CHECK(machines >= 7);
 }
+
+}  // namespace fuzz_seeds_test

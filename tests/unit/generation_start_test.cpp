@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace generation_start_test {
+
 using namespace autolaunch;
 using testing::CrashingStorage;
 
@@ -93,3 +95,5 @@ TEST_CASE("a start that cannot be understood is an error, not no start") {
         CHECK_THROWS_WITH_AS(in(storage), doctest::Contains("start-0-1.json"), Error);
     }
 }
+
+}  // namespace generation_start_test

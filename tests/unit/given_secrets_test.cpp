@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace given_secrets_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -142,3 +144,5 @@ TEST_CASE("messages about secrets") {
         CHECK_THROWS_AS(decode_answers(std::string_view(bytes).substr(0, size)), Error);
     CHECK_THROWS_AS(decode_answers(bytes + "x"), Error);
 }
+
+}  // namespace given_secrets_test

@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace gpt_config_test {
+
 using namespace gpt;
 using autolaunch::fsdp::ShardingStrategy;
 
@@ -199,3 +201,5 @@ TEST_CASE("learning rate: linear warm-up, then half a cosine to min_lr") {
         parse_trainer_config(R"({"step_scheduler": {"max_steps": 5, "warmup_steps": 0}})");
     CHECK(std::isfinite(learning_rate(without, 1)));
 }
+
+}  // namespace gpt_config_test

@@ -9,6 +9,8 @@
 
 #include <vector>
 
+namespace gpt_cuda_math_test {
+
 using namespace gpt;
 using namespace gpt::cases;
 using autolaunch::bfloat16;
@@ -148,3 +150,5 @@ TEST_CASE("the emulation shows what a GPU would not: unequal barriers, and one t
     CHECK(out[0] == 1);
     CHECK(std::isnan(out[31]));
 }
+
+}  // namespace gpt_cuda_math_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace gpt_data_test {
+
 using namespace gpt;
 
 namespace {
@@ -203,3 +205,5 @@ TEST_CASE(
     CHECK(text_of(continue_text(next, 4, prompt, 2000, 1, 1)) == drawn);
     CHECK(text_of(continue_text(next, 4, prompt, 2000, 1, 2)) != drawn);
 }
+
+}  // namespace gpt_data_test

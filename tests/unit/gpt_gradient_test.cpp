@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace gpt_gradient_test {
+
 using namespace gpt;
 
 namespace {
@@ -412,3 +414,5 @@ TEST_CASE("a sequence beyond the context and heads that do not divide the width 
         Model<float>({.layers = 1, .heads = 1, .width = 8, .context = 4, .vocabulary = 255}, math),
         std::invalid_argument);
 }
+
+}  // namespace gpt_gradient_test

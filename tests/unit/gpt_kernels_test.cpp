@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <vector>
 
+namespace gpt_kernels_test {
+
 using namespace gpt;
 
 namespace {
@@ -235,3 +237,5 @@ TEST_CASE("threads per rank: OMP_NUM_THREADS, else a fair part of the node") {
     CHECK(choose_thread_count("", 2, 2, 8) == 1);
     CHECK(choose_thread_count("none", 1, 64, 0) == 1);
 }
+
+}  // namespace gpt_kernels_test

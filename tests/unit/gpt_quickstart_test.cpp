@@ -7,6 +7,8 @@
 
 #include <string>
 
+namespace gpt_quickstart_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -62,3 +64,5 @@ TEST_CASE("gpt2_124m.yaml is understood by both, and names the preset and the GP
     CHECK(config.precision.param == autolaunch::bf16);
     CHECK(config.dataloader.micro_batch == 16);
 }
+
+}  // namespace gpt_quickstart_test

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace gpu_claims_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 using testing::FakeSystem;
@@ -120,3 +122,5 @@ TEST_CASE("the driver is asked in a process of its own: an answer, a crash, a ha
                     "answer"});
     }
 }
+
+}  // namespace gpu_claims_test

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace gpu_drift_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -160,3 +162,5 @@ TEST_CASE("what is not whole is trouble") {
           "process\tGPU\tx\ty\t-1\t1\nend\n", "namespace\nend\n"})
         CHECK_FALSE(decode_compute_processes(text).trouble.empty());
 }
+
+}  // namespace gpu_drift_test

@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+namespace gpu_kernels_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using autolaunch::fsdp::testing::ShardTypes;
@@ -404,3 +406,5 @@ TEST_CASE("parts of ranks are added in the order of the CPU's communicators") {
         }
     }
 }
+
+}  // namespace gpu_kernels_test

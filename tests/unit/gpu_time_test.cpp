@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace gpu_time_test {
+
 using namespace autolaunch::launcher;
 using nlohmann::json;
 
@@ -268,3 +270,5 @@ TEST_CASE("a comment of the user's own is told from none") {
     CHECK_FALSE(has_comment("JobId=1 JobName=x"));
     CHECK(has_comment("JobId=1 Comment=mine Partition=p"));
 }
+
+}  // namespace gpu_time_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace guides_test {
+
 namespace fs = std::filesystem;
 using autolaunch::read_file;
 using autolaunch::split;
@@ -68,3 +70,5 @@ TEST_CASE("code in the guides is the examples' code") {
             blocks += check_blocks(entry.path());
     CHECK(blocks >= 12);
 }
+
+}  // namespace guides_test

@@ -11,6 +11,8 @@
 
 #include <vector>
 
+namespace hand_over_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -98,3 +100,5 @@ TEST_CASE("a copy's name tells files apart by all that can be seen of them") {
         CHECK(copy_key(file) != copy_key(other));
     CHECK(copy_key(file) == copy_key(SharedFile(file)));
 }
+
+}  // namespace hand_over_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace hca_pairing_test {
+
 using namespace autolaunch::launcher;
 using testing::make_machine;
 using Names = std::vector<std::string>;
@@ -187,3 +189,5 @@ TEST_CASE("a nearer HCA that is down is named") {
                 "mlx5_3 is nearer to GPUs 6, 7 than what their ranks use, but its device "
                 "file may not be opened"});
 }
+
+}  // namespace hca_pairing_test

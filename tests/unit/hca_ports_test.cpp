@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace hca_ports_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
@@ -48,3 +50,5 @@ TEST_CASE("a port that was up and is not any more is told, and no other") {
     CHECK(ports_gone_down(before, read_hca_ports(sys.root)) ==
           std::vector<std::string>{"mlx5_1 port 1 is gone"});
 }
+
+}  // namespace hca_ports_test

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+namespace hierarchical_backend_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -56,3 +58,5 @@ TEST_CASE("no call passes once the status has said aborted, whichever part has e
         CHECK(cross->status() == CommunicatorStatus::aborted);
     }
 }
+
+}  // namespace hierarchical_backend_test

@@ -20,6 +20,8 @@
 #include <filesystem>
 #include <string>
 
+namespace hostile_capture_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -208,3 +210,5 @@ TEST_CASE("as many links as fit in a file: each pair is looked up, not searched 
     CHECK(paths.between(topology.gpus[3], topology.gpus[90]) == PathClass::nvlink);
     CHECK(paths.links(topology.gpus[90], topology.gpus[3]) == 2);
 }
+
+}  // namespace hostile_capture_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace hostlist_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using Names = std::vector<std::string>;
@@ -239,3 +241,5 @@ TEST_CASE("counts repeat") {
                       "'2(x3),x' is not a list like 8(x4),2 at character 7");
     CHECK(expand_counts("8(x65000),4").size() == 65'001);
 }
+
+}  // namespace hostlist_test

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace identity_token_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher::oidc;
 using autolaunch::testing::need_crypto;
@@ -187,3 +189,5 @@ TEST_CASE("base64url has one text for each content") {
     for (const char* wrong : {"Z", "Zh", "Zm9", "Zm8=", "Zm 8", "Zm8\n", "+/8", "Zm9vY"})
         CHECK_MESSAGE(text(wrong) == "no", wrong);
 }
+
+}  // namespace identity_token_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace input_plan_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -126,3 +128,5 @@ TEST_CASE("what a descriptor is") {
     CHECK_FALSE(can_pile_up(::fileno(file)));
     std::fclose(file);
 }
+
+}  // namespace input_plan_test

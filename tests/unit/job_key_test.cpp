@@ -16,6 +16,8 @@
 #include <set>
 #include <string>
 
+namespace job_key_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
@@ -216,3 +218,5 @@ TEST_CASE("the preamble's bytes are those of docs/control-protocol.md") {
         encode_preamble(preamble(ControlRole::head)) ==
         std::string("autolnch\x01\0\x02\x02\x88\x77\x66\x55\x44\x33\x22\x11\x0A\0MUNGE:xyz:", 32));
 }
+
+}  // namespace job_key_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace json_depth_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -58,3 +60,5 @@ TEST_CASE("what a program leaves in its error file") {
         CHECK_FALSE(parse_error_file(R"({"message":{"message":"x","extraInfo":)" + deep + "}}"));
     }
 }
+
+}  // namespace json_depth_test

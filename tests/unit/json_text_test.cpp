@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace json_text_test {
+
 using namespace autolaunch::launcher;
 using Json = nlohmann::ordered_json;
 
@@ -75,3 +77,5 @@ TEST_CASE("secrets are masked in every value of JSON text") {
                                                     {"tree", {{"in", "***"}}}});
     CHECK(Json::parse(write(Secrets::show))["list"][1] == known[0]);
 }
+
+}  // namespace json_text_test

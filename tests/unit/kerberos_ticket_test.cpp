@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace kerberos_ticket_test {
+
 using namespace autolaunch::launcher;
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -152,3 +154,5 @@ TEST_CASE("mounts that want a ticket are those that the job's paths lie on") {
     CHECK(kerberos_mounts(kMounts, {"/work/x"}) == Points{});  // hidden by the last
     CHECK(kerberos_mounts("", {"/work/x"}) == Points{});
 }
+
+}  // namespace kerberos_ticket_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace kill_wait_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using std::chrono::seconds;
@@ -93,3 +95,5 @@ TEST_CASE("what slurm.conf includes counts, in its place") {
     files["/etc/slurm/slurm.conf"] = "Include times.conf";
     CHECK(read_among(files).kill_wait == seconds(3));
 }
+
+}  // namespace kill_wait_test

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+namespace learning_rate_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using doctest::Approx;
@@ -124,3 +126,5 @@ TEST_CASE("the loss scale stays finite") {
     CHECK_THROWS_AS(GradScaler({.initial_scale = 0}), Error);
     CHECK_THROWS_AS(GradScaler({.growth_interval = 0}), Error);
 }
+
+}  // namespace learning_rate_test

@@ -8,6 +8,8 @@
 #include <random>
 #include <string>
 
+namespace ledger_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 using Kind = LedgerKind;
@@ -248,3 +250,5 @@ TEST_CASE("what is no ledger, or a later version's, is none") {
     negative.replace(negative.find("\"wall_ms\": "), 11, "\"wall_ms\": -");
     CHECK_FALSE(parse_ledger(negative));
 }
+
+}  // namespace ledger_test

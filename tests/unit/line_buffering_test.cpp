@@ -13,6 +13,8 @@
 #include <map>
 #include <string>
 
+namespace line_buffering_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -144,3 +146,5 @@ TEST_CASE("programs are told apart by their files") {
     REQUIRE(::chmod((folder.path / "mine").c_str(), 04755) == 0);
     CHECK(kind("mine") == ProgramKind::privileged);
 }
+
+}  // namespace line_buffering_test

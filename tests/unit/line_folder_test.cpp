@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace line_folder_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -138,3 +140,5 @@ TEST_CASE("torchrun's template for what stands before a line") {
     CHECK(expand_prefix("$$rank ${unknown} $ ${rank $", values) == "$rank ${unknown} $ ${rank $");
     CHECK(expand_prefix("", values).empty());
 }
+
+}  // namespace line_folder_test

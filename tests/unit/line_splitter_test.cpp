@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace line_splitter_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -219,3 +221,5 @@ TEST_CASE("lines and states are the same however the bytes come") {
         CHECK(whole.splitter.live().empty());
     }
 }
+
+}  // namespace line_splitter_test

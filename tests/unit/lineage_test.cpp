@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+namespace lineage_test {
+
 using namespace autolaunch;
 using nlohmann::json;
 
@@ -71,3 +73,5 @@ TEST_CASE("a manifest carries it, and one without is read") {
     manifest.lineage = "[]";
     CHECK_THROWS(Manifest::parse(manifest.to_text()));
 }
+
+}  // namespace lineage_test

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+namespace link_verdict_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -113,3 +115,5 @@ TEST_CASE("the head stays, with whatever links") {
     CHECK_FALSE(judge(links).out.contains(0));
     CHECK(judge(links).out.size() == 2);
 }
+
+}  // namespace link_verdict_test

@@ -18,6 +18,8 @@
 #include <random>
 #include <set>
 
+namespace lint_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
@@ -649,3 +651,5 @@ TEST_CASE("any bytes at all end quickly, and edits are of the bytes that are the
     MESSAGE("mutations and deep nesting took ", seconds, " s");
     CHECK(seconds < 60);
 }
+
+}  // namespace lint_test

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace machine_classes_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -161,3 +163,5 @@ TEST_CASE("the table of machine classes in docs/placement.md is what is counted"
     else
         CHECK(document == wanted);
 }
+
+}  // namespace machine_classes_test

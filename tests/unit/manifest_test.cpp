@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace manifest_test {
+
 using namespace autolaunch;
 using autolaunch::testing::example;
 
@@ -145,3 +147,5 @@ TEST_CASE("random bytes after a right digest never crash the parser") {
         parse_error(damaged);  // any Error will do; nothing else may escape
     }
 }
+
+}  // namespace manifest_test

@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace manifests_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -506,3 +508,5 @@ TEST_CASE("YAML keeps text text, whoever reads it") {
           "[]\n");
     CHECK(yaml_text(Value()) == "{}\n");
 }
+
+}  // namespace manifests_test

@@ -10,6 +10,8 @@
 
 #include <string>
 
+namespace measure_seeds_test {
+
 using namespace autolaunch;
 
 TEST_CASE("a sample is one that is written to read the same or none, with any bit flipped") {
@@ -35,3 +37,5 @@ TEST_CASE("a request to /metrics is one, none or not whole yet, with any bit fli
           }) >= 4);
     CHECK(requests >= 2);
 }
+
+}  // namespace measure_seeds_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace membership_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -245,3 +247,5 @@ TEST_CASE("another head takes over who is lost and who is left out, and may take
     CHECK(job.take_back("node2"));
     CHECK(job.choose().order == Order{2, 1, 3});
 }
+
+}  // namespace membership_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace memory_choice_test {
+
 using namespace autolaunch;
 using namespace autolaunch::memory;
 
@@ -188,3 +190,5 @@ TEST_CASE(
     for (std::size_t cut = 0; cut < text.size(); ++cut)
         CHECK_THROWS_AS(Contents::decode(std::string_view(text).substr(0, cut)), Error);
 }
+
+}  // namespace memory_choice_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace memory_forecast_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using testing::make_machine;
@@ -231,3 +233,5 @@ TEST_CASE("words for precision that trainers use") {
     CHECK(plan_of(spec, cpu_machine()).memory->assumptions ==
           Lines{"mixed_precision 'int4' is the trainer's own; f32 is counted"});
 }
+
+}  // namespace memory_forecast_test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace memory_plan_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 
@@ -366,3 +368,5 @@ TEST_CASE("an optimizer that is offloaded takes the host's memory") {
     CHECK(plan.total() == plain.total() - plain.masters - plain.optimizer);
     CHECK(plan.on_host == (4 + 8 + 4 + 2) * 64 * 40);
 }
+
+}  // namespace memory_plan_test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace memory_slot_test {
+
 using namespace autolaunch;
 using namespace autolaunch::memory;
 
@@ -187,3 +189,5 @@ TEST_CASE("a copy's text that is nested without end is refused") {
         CHECK_THROWS_AS(Contents::decode(text), Error);
     }
 }
+
+}  // namespace memory_slot_test

@@ -25,6 +25,8 @@
 #include <set>
 #include <string>
 
+namespace metrics_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -316,3 +318,5 @@ TEST_CASE("a folder that is not there, or may not be written to, is said with wh
     CHECK_THROWS_AS(OfferedFile(folder.path(), "a.prom", false), Error);
     fs::permissions(folder.path(), fs::perms::owner_all);
 }
+
+}  // namespace metrics_test

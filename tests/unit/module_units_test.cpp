@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace module_units_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 
@@ -103,3 +105,5 @@ TEST_CASE("tied parameters are there once, frozen ones stay frozen") {
     CHECK(made[1].parameters[0].trainable);
     CHECK(made[1].sources == std::vector<std::size_t>{1});
 }
+
+}  // namespace module_units_test

@@ -15,6 +15,8 @@
 #include <random>
 #include <string>
 
+namespace mpi_linkage_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -256,3 +258,5 @@ TEST_CASE("of several programs in one job all count") {
     CHECK(find_mpi_conflict({solver, script, other}).find("./solver and ./other") !=
           std::string::npos);
 }
+
+}  // namespace mpi_linkage_test

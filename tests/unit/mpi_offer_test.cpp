@@ -22,6 +22,8 @@
 #include <string>
 #include <string_view>
 
+namespace mpi_offer_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -241,3 +243,5 @@ TEST_CASE("a process of another launcher is told from one that was told nothing"
     CHECK(of_program_with_mpi({"PMIX_NAMESPACE=prterun-1"}) == MpiIdentity::foreign);
     CHECK(of_program_with_mpi({}) == MpiIdentity::none);
 }
+
+}  // namespace mpi_offer_test

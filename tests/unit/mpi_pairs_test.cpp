@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+namespace mpi_pairs_test {
+
 using namespace autolaunch::mpi;
 
 namespace {
@@ -98,3 +100,5 @@ TEST_CASE("the tree gives its root the pairwise sum") {
         }
     }
 }
+
+}  // namespace mpi_pairs_test

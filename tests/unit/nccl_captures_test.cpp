@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace nccl_captures_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -68,3 +70,5 @@ TEST_CASE("a topology file fits the machine that it is of, and no other") {
                   (of == file));
         }
 }
+
+}  // namespace nccl_captures_test

@@ -11,6 +11,8 @@
 
 #include <unistd.h>
 
+namespace nccl_conf_test {
+
 using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
 
@@ -103,3 +105,5 @@ TEST_CASE("lines of nccl.conf are settings or warnings, with any bit flipped") {
           }) >= 1);
     CHECK(settings >= 1);
 }
+
+}  // namespace nccl_conf_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace nccl_env_test {
+
 using namespace autolaunch::launcher;
 using testing::make_machine;
 using Lines = std::vector<std::string>;
@@ -393,3 +395,5 @@ TEST_CASE("docs/nccl.md has the table as it is") {
         autolaunch::write_file(path, wanted);
     CHECK(autolaunch::read_file(path) == wanted);
 }
+
+}  // namespace nccl_env_test

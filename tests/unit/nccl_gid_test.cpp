@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace nccl_gid_test {
+
 using namespace autolaunch::launcher;
 using testing::make_gid;
 using testing::roce_gids;
@@ -156,3 +158,5 @@ TEST_CASE("an index is given only where NCCL would go wrong and one is good ever
     CHECK_FALSE(repair_gid_index({&wrong, &good}, {}));  // index 2 is v1 there
     CHECK_FALSE(repair_gid_index({}, {}));
 }
+
+}  // namespace nccl_gid_test

@@ -8,6 +8,8 @@
 
 #include <set>
 
+namespace nccl_hcas_test {
+
 using namespace autolaunch::launcher;
 using testing::HcaShape;
 using testing::machine_with;
@@ -248,3 +250,5 @@ TEST_CASE("two that look like the others and are of another kind: named, and ask
     machine.hcas.resize(8);
     CHECK(choose_compute_hcas(machine).warnings.empty());
 }
+
+}  // namespace nccl_hcas_test

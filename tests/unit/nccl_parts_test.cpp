@@ -14,6 +14,8 @@
 #include <set>
 #include <string>
 
+namespace nccl_parts_test {
+
 using namespace autolaunch;
 
 TEST_CASE("one id for every 64 ranks, made by ranks apart") {
@@ -79,3 +81,5 @@ TEST_CASE("NVIDIA's assembler takes the kernels for old and new GPUs") {
     }
     std::filesystem::remove_all(folder);
 }
+
+}  // namespace nccl_parts_test

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace nccl_ports_test {
+
 using namespace autolaunch::launcher;
 using testing::make_gid;
 using testing::roce_gids;
@@ -210,3 +212,5 @@ TEST_CASE("dma-buf is turned off only where all that counts is known") {
           Lines{"NCCL_DMABUF_ENABLE=0 while nvidia-peermem is not loaded: HCAs cannot reach GPUs' "
                 "memory; unset it"});
 }
+
+}  // namespace nccl_ports_test

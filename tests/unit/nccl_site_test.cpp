@@ -12,6 +12,8 @@
 
 #include <unistd.h>
 
+namespace nccl_site_test {
+
 using namespace autolaunch::launcher;
 using testing::machine_with;
 
@@ -145,3 +147,5 @@ TEST_CASE("Google Cloud: what its script sets is left, and people are told about
         CHECK(choice.name != "NCCL_IB_HCA");
     CHECK(decide({}, 2).profile == "gcp");
 }
+
+}  // namespace nccl_site_test

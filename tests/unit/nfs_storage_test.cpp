@@ -12,6 +12,8 @@
 #include <set>
 #include <string>
 
+namespace nfs_storage_test {
+
 using namespace autolaunch;
 using namespace autolaunch::testing;
 using namespace std::chrono_literals;
@@ -113,3 +115,5 @@ TEST_CASE("a drain to such a place goes on too") {
     }
     CHECK(newest_sample(far, kPlace) == 300);
 }
+
+}  // namespace nfs_storage_test

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace nftables_policy_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -127,3 +129,5 @@ TEST_CASE("what cannot be a rule is named by its line, and nothing of a name rea
     CHECK(has(with("ib0", {"admins=10.0.0.0/8"}), "where the job's nodes are"));
     CHECK(has(with("ib0", {"nodes=10.0.0.0/8", "nodes=10.0.0.0/9"}), "is there twice"));
 }
+
+}  // namespace nftables_policy_test

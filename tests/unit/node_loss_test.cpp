@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace node_loss_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using Lines = std::vector<std::string>;
@@ -146,3 +148,5 @@ TEST_CASE("srun is found by the port on which it listens") {
         CHECK_FALSE(find_srun({{"SLURM_SRUN_COMM_PORT", port}}, proc));
     CHECK_FALSE(find_srun({}, proc));
 }
+
+}  // namespace node_loss_test

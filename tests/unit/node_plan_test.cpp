@@ -4,6 +4,8 @@
 
 #include <vector>
 
+namespace node_plan_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -55,3 +57,5 @@ TEST_CASE("ranks that take turns on the nodes are named") {
     cut.pop_back();
     CHECK_FALSE(plan_nodes(cut, false).possible());
 }
+
+}  // namespace node_plan_test

@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+namespace oom_kills_test {
+
 using namespace autolaunch;
 using launcher::read_oom_kills;
 namespace fs = std::filesystem;
@@ -55,3 +57,5 @@ TEST_CASE("no cgroup, or nonsense, is no count") {
     roots.put("cgroup/x/memory.events", "oom_kill many\n");
     CHECK_FALSE(roots.read());
 }
+
+}  // namespace oom_kills_test

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+namespace optimizer_kernels_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 
@@ -446,3 +448,5 @@ TEST_CASE("an exact sum says that an infinity or a NaN was in it") {
     sum.add(std::numeric_limits<double>::quiet_NaN());
     CHECK(std::isnan(sum.value()));
 }
+
+}  // namespace optimizer_kernels_test

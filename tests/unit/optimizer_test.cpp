@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace optimizer_test {
+
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
 using autolaunch::fsdp::testing::ShardTypes;
@@ -419,3 +421,5 @@ TEST_CASE("an optimizer takes the threads that its rank has") {
     CHECK(choose_optimizer_threads(0, "x", "", 16, 16) == 16);
     CHECK(choose_optimizer_threads(0, "", "64", 16, 16) == 1);
 }
+
+}  // namespace optimizer_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace perf_sweep_test {
+
 using namespace autolaunch;
 using namespace autolaunch::bench;
 
@@ -194,3 +196,5 @@ TEST_CASE("bandwidths are nccl-tests'") {
         CHECK(factors(name, 8) == 1);
     CHECK_THROWS_AS(collective_named("all_to_one"), std::invalid_argument);
 }
+
+}  // namespace perf_sweep_test

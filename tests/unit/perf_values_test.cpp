@@ -12,6 +12,8 @@
 #include <set>
 #include <vector>
 
+namespace perf_values_test {
+
 using namespace autolaunch;
 using bench::Origin;
 using bench::PerfValues;
@@ -112,3 +114,5 @@ TEST_CASE(
             CHECK(moved.count_wrong(right.data(), {Origin::From::input, 4, 0, 3000}) > 1000);
         }
 }
+
+}  // namespace perf_values_test

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace plan_machines_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -133,3 +135,5 @@ TEST_CASE("every machine has its plan") {
     }
     CHECK(machines >= 16);
 }
+
+}  // namespace plan_machines_test

@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+namespace plan_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using testing::confine;
@@ -744,3 +746,5 @@ TEST_CASE("ranks that are named for stdin, a debugger or a wrapper must be there
     wrong.trainer.wrap = {{"all", "perf"}, {"2", "nice"}};
     CHECK(refusal([&] { plan_of(wrong); }) == "rank 2 is wrapped twice: in 'nice' and in 'perf'");
 }
+
+}  // namespace plan_test

@@ -14,6 +14,8 @@
 #include <random>
 #include <set>
 
+namespace pmi_protocol_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -236,3 +238,5 @@ TEST_CASE("a rank's environment has who it is, and the user's settings before ou
     CHECK_FALSE(has(fast, "OMPI_MCA_mpi_oversubscribe=1"));
     CHECK_FALSE(has(fast, "OMPI_MCA_btl_vader_backing_directory=/x/job"));
 }
+
+}  // namespace pmi_protocol_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace policy_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using std::chrono::hours;
@@ -273,3 +275,5 @@ TEST_CASE("ways round the limits are differences, too") {
     live.associations.erase(live.associations.begin());
     CHECK(told(live).find("no account of that name") != std::string::npos);
 }
+
+}  // namespace policy_test

@@ -15,6 +15,8 @@
 
 #include <unistd.h>
 
+namespace profile_test {
+
 using namespace autolaunch::launcher;
 using autolaunch::Error;
 using autolaunch::SystemError;
@@ -165,3 +167,5 @@ TEST_CASE("a profile that cannot be looked at is an error, and none that is miss
     CHECK(profile_names("/no/such").empty());
     CHECK_THROWS_AS(profile_names("/tmp/" + longer), SystemError);
 }
+
+}  // namespace profile_test

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <string>
 
+namespace progress_bar_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -113,3 +115,5 @@ TEST_CASE("durations, rates and sizes read as people write them") {
     CHECK(format_bytes(812) == "812 B");
     CHECK(format_bytes(12'345'678) == "12.3 MB");
 }
+
+}  // namespace progress_bar_test

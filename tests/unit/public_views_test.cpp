@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace public_views_test {
+
 namespace fs = std::filesystem;
 using autolaunch::read_file;
 using autolaunch::split;
@@ -100,3 +102,5 @@ TEST_CASE("the check knows what looks into an object") {
           "std::string_view name_of(DataType type) noexcept = 0", "State state() &&"})
         CHECK_MESSAGE(unqualified_view(text).empty(), text);
 }
+
+}  // namespace public_views_test

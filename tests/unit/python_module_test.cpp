@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace python_module_test {
+
 using autolaunch::launcher::python_path;
 
 TEST_CASE("PYTHONPATH has our folder behind the user's, and no entry that nobody wrote") {
@@ -12,3 +14,5 @@ TEST_CASE("PYTHONPATH has our folder behind the user's, and no entry that nobody
     CHECK(python_path("/p:/a", "/p") == "/p:/a");         // of an outer launch
     CHECK_FALSE(python_path("/a", "/p:q"));
 }
+
+}  // namespace python_module_test

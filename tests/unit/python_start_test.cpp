@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace python_start_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -128,3 +130,5 @@ TEST_CASE("records are the user's own") {
           "/s/autolaunch/preload");
     CHECK(preload_records_folder({{"HOME", "relative"}}).empty());
 }
+
+}  // namespace python_start_test

@@ -12,6 +12,8 @@
 
 #include <unistd.h>
 
+namespace quorum_bytes_test {
+
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::succession;
 
@@ -110,3 +112,5 @@ TEST_CASE("of two nodes with one folder one alone has the witness, and keeps it"
     }
     fs::remove_all(folder);
 }
+
+}  // namespace quorum_bytes_test

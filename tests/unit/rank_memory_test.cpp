@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+namespace rank_memory_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using D = MemoryDecision;
@@ -116,3 +118,5 @@ TEST_CASE("without a limit in the spec it is half of what the node's ranks may u
     CHECK(ask(none, 0, 0, 0, 4096).answer.refused.find("checkpoint.memory_limit allows 0 B") !=
           std::string::npos);
 }
+
+}  // namespace rank_memory_test

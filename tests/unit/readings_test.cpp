@@ -22,6 +22,8 @@
 #include <thread>
 #include <variant>
 
+namespace readings_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -352,3 +354,5 @@ TEST_CASE("the head names the nodes that are unlike the others, and forgets old 
           "n5: 1 of its file systems does not answer\n");
     CHECK(JobMeasures().sample({}, now) == JobSample{});
 }
+
+}  // namespace readings_test

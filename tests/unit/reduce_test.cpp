@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace reduce_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -186,3 +188,5 @@ TEST_CASE("halves are summed in f32 and rounded once; factors are each input's o
     CHECK(float(one<float16>({float16(65504.0f), float16(65504.0f)}, ReduceOp::avg)) == 65504.0f);
     CHECK(one<double>({1, 1}, ReduceOp::pre_multiplied_sum(1), {0.5, 3}) == 3.5);
 }
+
+}  // namespace reduce_test

@@ -33,6 +33,8 @@
 #include <string>
 #include <vector>
 
+namespace render_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
@@ -320,3 +322,5 @@ TEST_CASE("files are written whole or not at all, and none over another content 
     fs::remove_all(folder);
     set_workspace({});
 }
+
+}  // namespace render_test

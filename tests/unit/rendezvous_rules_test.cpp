@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace rendezvous_rules_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -472,3 +474,5 @@ TEST_CASE("the head says who is missing and who was turned away") {
         record.strangers["10.0.1." + std::to_string(i)] = {"sent nonsense", 1};
     CHECK(contains(diagnose(record).hint, "and 13 more addresses\n"));
 }
+
+}  // namespace rendezvous_rules_test

@@ -15,6 +15,8 @@
 #include <set>
 #include <string>
 
+namespace restart_policy_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -441,3 +443,5 @@ TEST_CASE("so many in a time") {
          {"3", "3 per", "per 6h", "x per 6h", "-1 per 6h", "3 per 0s", "3 per soon"})
         CHECK_FALSE(window_from(text));
 }
+
+}  // namespace restart_policy_test

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace root_cause_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -175,3 +177,5 @@ TEST_CASE("failures of a node that are alike are one, and no more than wanted ar
     CHECK(folded[0].record.alike == 2);
     CHECK(folded[1].record.alike == 2);
 }
+
+}  // namespace root_cause_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace run_report_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -307,3 +309,5 @@ TEST_CASE("a certificate says what is left, and the command that drains the node
     CHECK(drain_command("node3", "it's $(bad)\n") ==
           "scontrol update NodeName=node3 State=DRAIN Reason='it_s _(bad)_'");
 }
+
+}  // namespace run_report_test

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <string>
 
+namespace run_seeds_test {
+
 using namespace autolaunch;
 
 TEST_CASE("events and histories of restarts are read or none, with any bit flipped") {
@@ -74,3 +76,5 @@ TEST_CASE("a run that top follows can be shown, with bits flipped") {
               127) >= 3);
     CHECK(ranks >= 2);
 }
+
+}  // namespace run_seeds_test

@@ -16,6 +16,8 @@
 #include <cstdlib>
 #include <string>
 
+namespace s3_parts_test {
+
 using namespace autolaunch;
 using namespace autolaunch::s3;
 
@@ -361,3 +363,5 @@ TEST_CASE("a session's token is sent and signed") {
     CHECK(has(request.headers.at("authorization"),
               "SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token,"));
 }
+
+}  // namespace s3_parts_test

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace safetensors_test {
+
 using namespace autolaunch;
 using safetensors::Entry;
 
@@ -141,3 +143,5 @@ TEST_CASE("deep nesting does not overflow the stack") {
     header += std::string(200'000, '[');
     CHECK(verdict(file_with(header, 0)) == "safetensors: the header is nested too deeply");
 }
+
+}  // namespace safetensors_test

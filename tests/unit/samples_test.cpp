@@ -16,6 +16,8 @@
 #include <string>
 #include <variant>
 
+namespace samples_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::TemporaryFolder;
@@ -216,3 +218,5 @@ TEST_CASE("a node's name leads nowhere else") {
     CHECK(sample_file_name("..") == "_..jsonl");
     CHECK(sample_file_name("") == "_.jsonl");
 }
+
+}  // namespace samples_test

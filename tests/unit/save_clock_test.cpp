@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace save_clock_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -209,3 +211,5 @@ TEST_CASE("every n-th and the best stay besides") {
     options.lower_is_better = true;
     CHECK(shelf.going(options, 900) == Names{"600", "300", "800", "700", "250"});
 }
+
+}  // namespace save_clock_test

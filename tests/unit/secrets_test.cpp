@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace secrets_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -128,3 +130,5 @@ TEST_CASE("arguments of a program") {
     CHECK(mask_arguments({"/bin/sh", "-c", "train --password abc --lr 1"}) ==
           Words{"/bin/sh", "-c", "train --password *** --lr 1"});
 }
+
+}  // namespace secrets_test

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+namespace self_contained_test {
+
 namespace fs = std::filesystem;
 using autolaunch::read_file;
 
@@ -421,3 +423,5 @@ constexpr int kMost = 3;
         CHECK_MESSAGE(file.declared.contains(std::string_view(name)), name);
     CHECK(!file.declared.contains(std::string_view("Other")));
 }
+
+}  // namespace self_contained_test

@@ -13,6 +13,8 @@
 #include <sstream>
 #include <string>
 
+namespace session_environment_test {
+
 using namespace autolaunch;
 
 namespace {
@@ -313,3 +315,5 @@ TEST_CASE("where the job's store is") {
         CHECK_THROWS_AS(place(ours + wrong), Error);
     CHECK_THROWS_AS(place("RANK=1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=http"), Error);
 }
+
+}  // namespace session_environment_test

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace shard_layout_test {
+
 using namespace autolaunch;
 using fsdp::ParameterSpec;
 using fsdp::ShardLayout;
@@ -149,3 +151,5 @@ TEST_CASE("shapes and worlds that make no sense are refused") {
     const ShardLayout layout(std::vector<ParameterSpec>{{"w", {2}}}, 2);
     CHECK(thrown_by([&] { layout.intervals(2); }) == "rank 2 is not in a world of 2 | ");
 }
+
+}  // namespace shard_layout_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace site_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -386,3 +388,5 @@ TEST_CASE("only what root alone can have written counts") {
     CHECK(why_not_roots_own("/proc/self/exe") != "");
     CHECK(why_not_roots_own("/dev/null").find("not a file") != std::string::npos);
 }
+
+}  // namespace site_test

@@ -4,6 +4,8 @@
 
 #include <string>
 
+namespace slurm_conf_test {
+
 using namespace autolaunch::launcher;
 
 TEST_CASE("lines of slurm.conf: names in any case, quotes, comments") {
@@ -56,3 +58,5 @@ TEST_CASE("what is no slurm.conf has no lines") {
     CHECK(parse_slurm_conf("a=\"").lines.size() == 1);
     CHECK(parse_slurm_conf("a=\"b\"c=d").lines[0].value("c") == "d");
 }
+
+}  // namespace slurm_conf_test

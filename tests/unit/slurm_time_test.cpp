@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+namespace slurm_time_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using std::chrono::seconds;
@@ -31,3 +33,5 @@ TEST_CASE("no limit, no answer, no time") {
         CHECK_FALSE(parse_slurm_time(text));
     }
 }
+
+}  // namespace slurm_time_test

@@ -18,6 +18,8 @@
 #include <fstream>
 #include <string>
 
+namespace socket_directory_test {
+
 using namespace autolaunch;
 using autolaunch::launcher::SocketDirectory;
 namespace fs = std::filesystem;
@@ -196,3 +198,5 @@ TEST_CASE("whose folder of a job it is, by its name, and by nothing like one") {
                              "autolaunch-4294967295-Ab3xYz", "autolaunch-99999999999999999999-a"})
         CHECK_FALSE(user_in_name(name));
 }
+
+}  // namespace socket_directory_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace spec_schema_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using nlohmann::json;
@@ -143,3 +145,5 @@ TEST_CASE("messages name keys that are there") {
         }
     CHECK(seen > 50);  // the search finds what there is
 }
+
+}  // namespace spec_schema_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace spec_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -834,3 +836,5 @@ TEST_CASE("units") {
     for (const char* bad : {"", "soon", "1:2:3:4", "1-", "-1", "1:", "1h"})
         CHECK_MESSAGE(!is_slurm_time_limit(bad), bad);
 }
+
+}  // namespace spec_test

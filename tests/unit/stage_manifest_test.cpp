@@ -8,6 +8,8 @@
 
 #include <string>
 
+namespace stage_manifest_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -140,3 +142,5 @@ TEST_CASE("marks are read back") {
     CHECK_THROWS_AS(parse_marks_text("autolaunch marks 1\n1\n"), Error);
     CHECK_THROWS_AS(parse_marks_text(""), Error);
 }
+
+}  // namespace stage_manifest_test

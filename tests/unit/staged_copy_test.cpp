@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+namespace staged_copy_test {
+
 using namespace autolaunch;
 using namespace std::chrono_literals;
 
@@ -183,3 +185,5 @@ TEST_CASE("bytes that never come are the failure of the copy and of the writer")
     copy.wait_copied(soon());  // nothing is left to wait for
     CHECK(copy.is_copied());
 }
+
+}  // namespace staged_copy_test

@@ -22,6 +22,8 @@
 
 #include <string>
 
+namespace staging_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -357,3 +359,5 @@ TEST_CASE("quotas are read as quota and lfs print them, and warned of from 90% o
           std::vector<std::string>{"lfs", "quota", "-q", "-u", "7", "/n"});
     CHECK(quota_question(0xEF53, "/n", 7).empty());
 }
+
+}  // namespace staging_test

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+namespace stand_in_message_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -102,3 +104,5 @@ TEST_CASE("noise never makes it throw anything but Error, or take more than came
         }
     }
 }
+
+}  // namespace stand_in_message_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace standstill_test {
+
 using namespace autolaunch::launcher;
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -561,3 +563,5 @@ TEST_CASE("of what gdb prints, the stacks with symbols are taken where it came t
     CHECK(best_stacks("TID 7:\n#0 poll\n", true) == "TID 7:\n#0 poll\n");  // eu-stack's
     CHECK(best_stacks("", false).empty());
 }
+
+}  // namespace standstill_test

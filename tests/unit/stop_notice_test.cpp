@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+namespace stop_notice_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
@@ -100,3 +102,5 @@ TEST_CASE("a stop's notices come once, and only while somebody is waited for") {
           "these processes did not end long after SIGKILL, and hang in the kernel: 7 (rank 0) 9 "
           "(rank 1)");
 }
+
+}  // namespace stop_notice_test

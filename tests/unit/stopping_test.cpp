@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace stopping_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 using std::chrono::system_clock;
@@ -426,3 +428,5 @@ TEST_CASE("how long Slurm may take to notice that a node is gone") {
     CHECK(time_to_notice("SlurmdTimeout           = 86400 sec\n") == 630s);
     CHECK(time_to_notice("") == 330s);
 }
+
+}  // namespace stopping_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace store_relay_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher::store_relay;
 using store::Command;
@@ -373,3 +375,5 @@ TEST_CASE("a barrier is a wait: it may be cancelled, and its reply comes later")
     relay.merger.leave(relay.clients[0]);
     CHECK(relay.says.asked.empty());
 }
+
+}  // namespace store_relay_test

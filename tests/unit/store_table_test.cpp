@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace store_table_test {
+
 using namespace autolaunch;
 using namespace autolaunch::store;
 
@@ -298,3 +300,5 @@ TEST_CASE("every request survives its encoding, and only whole ones are taken") 
                         Error);
     }
 }
+
+}  // namespace store_table_test

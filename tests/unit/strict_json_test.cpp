@@ -9,6 +9,8 @@
 #include <random>
 #include <string>
 
+namespace strict_json_test {
+
 using namespace autolaunch;
 using nlohmann::json;
 
@@ -106,3 +108,5 @@ TEST_CASE("tensors are found by their names") {
     CHECK(index.find("") == nullptr);
     CHECK(std::distance(index.begin(), index.end()) == 1000);
 }
+
+}  // namespace strict_json_test

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+namespace structure_test {
+
 namespace fs = std::filesystem;
 using autolaunch::read_file;
 
@@ -805,6 +807,22 @@ TEST_CASE("every test on disk is listed") {
     }
 }
 
+// Many are compiled as one source: each has names of its own.
+TEST_CASE("what a test's source has is in a namespace of its name") {
+    for (const auto& file : sources_under(kRoot / "tests", {".cpp"})) {
+        const std::string name = file.stem().string();
+        if (!name.ends_with("_test"))
+            continue;
+        const std::string text = read_file(file);
+        const auto begin = text.find("\nnamespace " + name + " {\n");
+        const auto first = text.find("\nTEST_CASE"), using_first = text.find("\nusing ");
+        CHECK_MESSAGE((begin < first && begin < using_first &&
+                       text.ends_with("\n}  // namespace " + name + "\n")),
+                      file.string(), ": begin with `namespace ", name,
+                      " {` behind the includes, and end with `}  // namespace ", name, "`");
+    }
+}
+
 // Seeds are replayed in every build, and docs/security.md says what a run found.
 TEST_CASE(
     "every fuzzer has seeds, a unit test that replays them, and its rows in the threat model") {
@@ -923,3 +941,5 @@ TEST_CASE("the map is in the order of the layers") {
             CHECK_MESSAGE(place(target) < place(room), target, " comes after ", room);
     }
 }
+
+}  // namespace structure_test

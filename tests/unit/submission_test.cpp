@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+namespace submission_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -833,3 +835,5 @@ TEST_CASE("a pipeline's stages stand behind those that they come after") {
     CHECK(contains(wrong("[]"), "expected a list of 1 to 200 stages"));
     CHECK(contains(wrong("[a]"), "expected a mapping with name, spec and after"));
 }
+
+}  // namespace submission_test

@@ -10,6 +10,8 @@
 #include <optional>
 #include <vector>
 
+namespace succession_test {
+
 using namespace autolaunch::launcher;
 using namespace autolaunch::launcher::succession;
 
@@ -307,3 +309,5 @@ TEST_CASE("a node that was given up lives no longer than the lease that it may h
     job.run(kLease.count() + 200);
     CHECK(job[0].dismiss(1, job.now()) == job.now() + kMargin);
 }
+
+}  // namespace succession_test

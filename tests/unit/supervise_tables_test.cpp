@@ -26,6 +26,8 @@
 #include <string>
 #include <vector>
 
+namespace supervise_tables_test {
+
 using namespace autolaunch::launcher;
 
 namespace {
@@ -637,3 +639,5 @@ TEST_CASE("that a stop has less time than the spec gives is said") {
     CHECK(shortened_notice(plan, 4s).find("Slurm sends SIGKILL 5.0 s (KillWait) after SIGTERM") !=
           std::string::npos);
 }
+
+}  // namespace supervise_tables_test

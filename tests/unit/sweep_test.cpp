@@ -22,6 +22,8 @@
 #include <string>
 #include <vector>
 
+namespace sweep_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -371,3 +373,5 @@ TEST_CASE("the table has the best first, and says what failed") {
     CHECK(contains(sweep_json(table), "\"state\": \"failed\""));
     CHECK(failed_elements(table) == std::vector<int>{1});
 }
+
+}  // namespace sweep_test

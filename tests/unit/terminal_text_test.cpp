@@ -4,6 +4,8 @@
 
 #include <string>
 
+namespace terminal_text_test {
+
 using namespace autolaunch::launcher;
 
 TEST_CASE("what could do something to a terminal becomes visible or is dropped") {
@@ -84,3 +86,5 @@ TEST_CASE("in ASCII our signs become words, and everything else is named") {
     CHECK(fit_width("abcdef", 2, Charset::ascii).empty());
     CHECK(escape_json("\"é 𝄞\"", Charset::ascii) == "\"\\u00e9 \\ud834\\udd1e\"");
 }
+
+}  // namespace terminal_text_test

@@ -23,6 +23,8 @@
 
 #include <string>
 
+namespace text_seeds_test {
+
 using namespace autolaunch;
 
 TEST_CASE("a line of a trail is one or none, with any bit flipped") {
@@ -182,3 +184,5 @@ TEST_CASE("what stands beside a checkpoint is read or none, with any bit flipped
               [&](const std::string& bytes) { notes += check_note_bytes(bytes); }, 7) >= 4);
     CHECK(notes >= 3);
 }
+
+}  // namespace text_seeds_test

@@ -18,6 +18,8 @@
 #include <numeric>
 #include <set>
 
+namespace token_rows_test {
+
 using namespace autolaunch;
 using namespace autolaunch::data;
 
@@ -456,3 +458,5 @@ TEST_CASE("files of tokens and states of readers are so or refused, with any bit
           }) == 7);
     CHECK(known > 1000);
 }
+
+}  // namespace token_rows_test

@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace top_test {
+
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -643,3 +645,5 @@ TEST_CASE("numbers are short") {
     CHECK(short_bytes(12'345'678'901.0) == "12G");
     CHECK(short_bytes(-1) == "0.0");
 }
+
+}  // namespace top_test

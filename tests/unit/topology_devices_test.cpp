@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace topology_devices_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -675,3 +677,5 @@ TEST_CASE("files with nonsense in them make facts unknown, and nothing worse") {
     }
     check();
 }
+
+}  // namespace topology_devices_test

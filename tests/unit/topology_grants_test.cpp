@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace topology_grants_test {
+
 namespace fs = std::filesystem;
 using namespace autolaunch::launcher;
 using testing::FakeSystem;
@@ -207,3 +209,5 @@ TEST_CASE("HCAs and interfaces are listed in that order") {
     CHECK(hcas == Names{"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_10", "mlx5_11"});
     CHECK(interfaces == Names{"eth0", "eth1", "eth2", "eth10", "eth11"});
 }
+
+}  // namespace topology_grants_test

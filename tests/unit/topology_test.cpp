@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+namespace topology_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using testing::FakeSystem;
@@ -279,3 +281,5 @@ TEST_CASE("a file that is no topology is refused") {
     system.file("x.xml", "<nothing/>");
     CHECK_THROWS_AS(read_hwloc_topology(system.options({}).sysfs_root + "/../x.xml"), Error);
 }
+
+}  // namespace topology_test

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+namespace topology_view_test {
+
 using namespace autolaunch::launcher;
 using testing::make_machine;
 
@@ -147,3 +149,5 @@ TEST_CASE("json: what is unknown is null or left out") {
     CHECK(json["numa_nodes"][1]["distances"] == nlohmann::json({32, 10}));
     CHECK(nlohmann::json::parse(topology_json({}))["gpus"].empty());
 }
+
+}  // namespace topology_view_test

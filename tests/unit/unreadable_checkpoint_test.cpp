@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+namespace unreadable_checkpoint_test {
+
 using namespace autolaunch;
 using namespace autolaunch::testing;
 using namespace std::chrono_literals;
@@ -425,3 +427,5 @@ TEST_CASE("a drain does not wait for what cannot be read here, and says so") {
     CHECK(has(log.notes(), "step 200 is not drained, this version cannot read it"));
     CHECK(has(log.notes(), "Input/output error; again in 10 ms"));
 }
+
+}  // namespace unreadable_checkpoint_test

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace usable_gpus_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using Names = std::vector<std::string>;
@@ -261,3 +263,5 @@ TEST_CASE("the mask of an AMD machine reaches the ranks") {
     CHECK(environment["ROCR_VISIBLE_DEVICES"] == "GPU-0000a002,GPU-0000a001");
     CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));
 }
+
+}  // namespace usable_gpus_test

@@ -10,6 +10,8 @@
 
 #include <string>
 
+namespace vault_transit_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -72,3 +74,5 @@ TEST_CASE("the file of a wrapped identity") {
         CHECK_THROWS_AS(parse_wrapped_identity(wrong, "x"), ExitError);
     CHECK_THROWS_AS(parse_wrapped_identity(std::string(100'000, '['), "x"), ExitError);
 }
+
+}  // namespace vault_transit_test

@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+namespace warm_processes_test {
+
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
@@ -56,3 +58,5 @@ TEST_CASE("the lines of a spare") {
     CHECK_FALSE(std::get<Hello>(*parse_rank_line(hello + "}")).spares);
     CHECK(std::get<Hello>(*parse_rank_line(hello + ",\"spares\":true}")).spares);
 }
+
+}  // namespace warm_processes_test

@@ -11,6 +11,8 @@
 
 #include <string>
 
+namespace word_seeds_test {
+
 using namespace autolaunch;
 
 TEST_CASE("words for MPI are read or refused, with any bit flipped") {
@@ -48,3 +50,5 @@ TEST_CASE("a dump of PyTorch's is groups or corrupt, with any bit flipped") {
               7) >= 6);
     CHECK(groups >= 3);
 }
+
+}  // namespace word_seeds_test

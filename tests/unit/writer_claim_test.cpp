@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace writer_claim_test {
+
 using namespace autolaunch;
 using testing::CrashingStorage;
 
@@ -128,3 +130,5 @@ TEST_CASE("a claim that is nested without end is torn, and nobody's") {
         CHECK_THROWS_WITH_AS(WriterClaim::parse(text), doctest::Contains("nested too deeply"),
                              Error);
 }
+
+}  // namespace writer_claim_test
