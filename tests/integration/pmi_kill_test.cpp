@@ -6,6 +6,8 @@
 #include "mpi_nodes.hpp"
 
 #include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/mount.h>
 
 #include <csignal>
 #include <filesystem>
@@ -33,6 +35,17 @@ std::set<std::string> shared_memory() {
     return names;
 }
 
+/// A place for it that only this process and its children see, where the kernel lets us have one:
+/// other tests run meanwhile.
+void have_shared_memory_of_our_own() {
+    static const bool has =
+        ::unshare(CLONE_NEWNS) == 0 &&
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+        ::mount("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0;
+    if (!has)
+        MESSAGE("not root: what other tests have in /dev/shm is seen, and waited for");
+}
+
 MpiRunOptions options_for(const std::string& mark, const std::string& what) {
     MpiRunOptions options;
     options.mode = std::string(MPI_FLAVOUR) == "openmpi" ? MpiMode::pmix : MpiMode::pmi1;
@@ -44,6 +57,7 @@ MpiRunOptions options_for(const std::string& mark, const std::string& what) {
 
 /// Kills the last rank so long after its start, `kGenerations` times.
 void kill_in_each_generation(const std::string& what, int from_us, int to_us) {
+    have_shared_memory_of_our_own();
     const std::string mark = "PMI_KILL_TEST=" + random_hex(8);
     const auto before = shared_memory();
     std::mt19937 random(20);
