@@ -81,7 +81,7 @@ wrong 's/start: streaming/start: now/' 'wrong.yaml:6:39: storage.stage_in[0].sta
 wrong 's/from: data/from: data.tar, unpack: true/' 'storage.stage_in[0].start: is streaming, and what an archive holds is known once all of it is unpacked'
 
 # What goes wrong while ranks run: the code that it has without them, and the reason; nobody is left.
-anew() { rm -rf "$scratch" seen.* there.* began.* "$@"; }
+anew() { rm -rf "$scratch"/* seen.* there.* began.* "$@"; }
 waits='cd "$AUTOLAUNCH_DATA_TOKENS"; trap "sleep 0.1; cp ../../failed '$work'/told; exit 1" TERM; touch '$work'/runs.now; for i in $(seq 600); do sleep 0.05; done'
 breaks() { # CODE TEXT COMMAND...: while the job runs
     local code=0
@@ -92,7 +92,7 @@ breaks() { # CODE TEXT COMMAND...: while the job runs
     "${@:3}"
     wait $job || code=$?
     expect "the code after $3" "$1" "$code"
-    contains "the reason after $3" broken.log "✗ data that ranks run on does not come: storage.stage_in: "
+    contains "the reason after $3" broken.log "✗ data that ranks run on does not come: storage."
     contains "the reason after $3" broken.log "$2"
     grep -q "✗ rank" broken.log && fail "a rank is blamed for it: $(cat broken.log)"
     contains "what ranks are told after $3" told "$2"
@@ -119,6 +119,18 @@ stager_dies() {
 sed -i '/sub.4/d' data/SUMS
 (cd data && sha256sum ./sub/4 >>SUMS)
 breaks 69 "autolaunch-stager has ended" stager_dies
+disk_fills() { # others write there, too
+    eventually "a part of it" has_come
+    dd if=/dev/zero of="$scratch/others" bs=64k 2>/dev/null
+}
+if mount -t tmpfs -o size=12m full "$scratch" 2>/dev/null; then
+    mounted=$scratch
+    breaks 73 "No space left on device" disk_fills
+    expect "what is left of it" "" "$(ls -A "$stage/parts" "$stage/data" | grep -v : | xargs)"
+    umount "$scratch" && mounted=
+else
+    echo "skip: no file system can be mounted here, so none is filled while data comes"
+fi
 
 # A restart goes on with what comes: it is staged once.
 unset PYTHON
