@@ -109,8 +109,14 @@ std::string words_of(const CheckpointPlace& place) {
     return words + " stay";
 }
 
-bool is_named(const std::string& path, const CheckpointSurroundings& around) {
-    return std::find(around.named.begin(), around.named.end(), path) != around.named.end();
+// Who may go on from it; empty: nobody of whom it is known.
+std::string who_needs(const std::string& path, const CheckpointSurroundings& around) {
+    if (std::find(around.named.begin(), around.named.end(), path) != around.named.end())
+        return "the spec's checkpoint.restore_from names it";
+    for (const LeftRun& run : around.runs)
+        if (names(run, path))
+            return "the job of " + run.folder + " names it";
+    return {};
 }
 
 }  // namespace
@@ -146,8 +152,8 @@ LeftCheckpoints collect_checkpoints(const CheckpointPlace& place,
         found.verdict = {going.contains(one.name), words_of(place)};
         if (const std::string why = looks.why_unknown(one.name); !why.empty())
             found.verdict = {false, "it cannot be read: " + why};
-        if (is_named((directory / one.name).string(), around))
-            found.verdict = {false, "a job's checkpoint.restore_from names it"};
+        if (std::string who = who_needs((directory / one.name).string(), around); !who.empty())
+            found.verdict = {false, std::move(who)};
         if (!left.untouched.empty())
             found.verdict = {false, left.untouched};
         if (found.verdict.goes && apply)

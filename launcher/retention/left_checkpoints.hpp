@@ -34,7 +34,7 @@ struct LeftCheckpoints {
 
 /// What decides besides the rules.
 struct CheckpointSurroundings {
-    std::vector<LeftRun> runs = {};       ///< of which one may write there
+    std::vector<LeftRun> runs = {};       ///< one may write there, others go on from what is there
     std::vector<std::string> named = {};  ///< restore_from of the spec: these stay
     AskSlurm ask;
     std::int64_t now_s = 0;

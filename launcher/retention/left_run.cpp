@@ -204,18 +204,17 @@ bool may_go_on(const LeftRun& run) {
 }
 
 void note_needs(std::vector<LeftRun>& runs) {
-    for (const LeftRun& asking : runs) {
+    for (LeftRun& asking : runs) {
         if (asking.is_half || !asking.of.empty() || !may_go_on(asking))
             continue;
-        std::string plan;
         try {
-            plan = read_regular_file(fs::path(asking.folder) / kPlan, kLargestPlan);
+            asking.plan = read_regular_file(fs::path(asking.folder) / kPlan, kLargestPlan);
         } catch (const Error&) {
             continue;  // without a plan nothing is asked for
         }
         for (LeftRun& run : runs)
             if (&run != &asking &&
-                plan.find(absolute_path(run.folder).lexically_normal().string() + "/") != plan.npos)
+                names(asking, absolute_path(run.folder).lexically_normal().string()))
                 run.needed_by = asking.folder;
     }
 }
@@ -232,6 +231,17 @@ std::vector<fs::path> half_removed(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool names(const LeftRun& asking, const std::string& path) {
+    constexpr std::string_view kBehindPath = "/\"\\";  // variables have JSON within the plan's
+    for (auto at = asking.plan.find(path); at != std::string::npos;
+         at = asking.plan.find(path, at + 1)) {
+        const auto end = at + path.size();
+        if (end < asking.plan.size() && kBehindPath.find(asking.plan[end]) != kBehindPath.npos)
+            return true;
+    }
+    return false;
+}
 
 RetentionVerdict judge_run(const LeftRun& run, std::int64_t now_s, const RunRules& rules) {
     if (run.is_half)

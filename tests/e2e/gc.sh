@@ -124,14 +124,21 @@ END
 says 0 'done' "$AUTOLAUNCH" -c job.yaml
 steps() { ls -d saved/step-*[0-9] | sed 's/.*step-0*//' | xargs; }
 expect "what was saved" "1 2 3 4 5 6 7" "$(steps)"
+# Another job that has failed may go on from one of them; one that has ended well does not.
+for code in 3 0; do
+    says $code "" "$AUTOLAUNCH" run -c job.yaml --log-dir "jobs/other$code" checkpoint.checkpoint_dir=elsewhere \
+        checkpoint.restore_from="$work/saved/step-0000000$((code % 2 + 1))" -- sh -c "exit $code"
+done
 sed -i 's/keep: 100/keep: 2, keep_every: 4, restore_from: saved\/step-00000003/' job.yaml
 gc -c job.yaml
+line stays "$work/saved/step-00000002" "the job of $work/jobs/other3 names it"
+line "would go" "$work/saved/step-00000001" "the newest 2, multiples of 4 stay"
 line "would go" "$work/saved/step-00000005" "the newest 2, multiples of 4 stay"
-line stays "$work/saved/step-00000003" "a job's checkpoint.restore_from names it"
+line stays "$work/saved/step-00000003" "the spec's checkpoint.restore_from names it"
 line stays "$work/jobs/[^/]*" "succeeded; ended .* ago, kept for 7 d"
 expect "nothing is gone" "1 2 3 4 5 6 7" "$(steps)"
 gc -c job.yaml --apply
-expect "what stays" "3 4 6 7" "$(steps)"
+expect "what stays" "2 3 4 6 7" "$(steps)"
 sed -i 's/restore_from: [^}]*/save_consolidated: false/; s/keep: 2, //' job.yaml
 gc -c job.yaml --apply
 line stays "$work/saved/step-00000003" "the spec has no checkpoint.keep"
@@ -140,7 +147,7 @@ sed -i 's/checkpoint: {/&keep: 1, /' job.yaml
 rm -r jobs
 gc -c job.yaml --apply
 line stays "$work/saved/step-00000003" "who writes there is not known, and it changed"
-expect "what stays" "3 4 6 7" "$(steps)"
+expect "what stays" "2 3 4 6 7" "$(steps)"
 sleep 1.1
 gc -c job.yaml --apply --older-than 0
 expect "what stays" "4 7" "$(steps)"
