@@ -853,6 +853,10 @@ void OptionParser::add_submit_options() {
     flag("--snapshot", submit_.snapshot,
          "Copy the code, as git lists it, beside the job: every start of it runs the copy")
         .group("General");
+    flag("--stage-first", submit_.stage_first,
+         "A small job before it brings storage.stage_in to the nodes where Slurm expects to start "
+         "it; it waits for that one")
+        .group("General");
     flag("--hold", submit_.hold, "It waits until scontrol release JOB").group("General");
     flag("--wait", submit_.wait, "Wait until the job is over, and exit with its code")
         .group("General");

@@ -181,10 +181,10 @@ void check_manifest(const CommandLine& line) {
     const SubmitOptions& submit = line.submit;
     if (!manifest_kind_from(submit.to))
         throw UsageError("--to " + submit.to + ": expected slurm, or one of " + manifest_kinds());
-    if (submit.wait || submit.hold || submit.snapshot || line.json)
+    if (submit.wait || submit.hold || submit.snapshot || submit.stage_first || line.json)
         throw UsageError("--to " + submit.to +
-                             " prints what kubectl submits: --wait, --hold, --snapshot and --json "
-                             "do not go with it",
+                             " prints what kubectl submits: --wait, --hold, --snapshot, "
+                             "--stage-first and --json do not go with it",
                          "autolaunch submit -c " + line.spec_file + " --to " + submit.to +
                              " | kubectl apply -f -");
     if (!line.program.empty())

@@ -43,6 +43,7 @@ struct SubmitOptions {
     std::string to = "slurm";  ///< or a kind of manifest, which is printed
     std::string earlier_run;   ///< --run, of manifests
     bool hold = false, wait = false, snapshot = false;
+    bool stage_first = false;  ///< a small job before it brings its data
 };
 
 enum class Command {

@@ -404,8 +404,10 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     settle_with_site(request.spec, request.checkpoint, site, request.errors);
     if (!request.errors.empty())
         return report_errors(request.errors, place);
-    if (line.command == Command::stage_in)
+    if (line.command == Command::stage_in) {
         request.spec = staging_alone(request.spec, line.stage_in, site.settings());
+        request.spec.logging.quiet = line.options.quiet.value_or(false);  // the spec's is the job's
+    }
     for (const auto& note : request.notes)
         complain_once(note, place);
     const bool starts = line.command != Command::plan;

@@ -39,6 +39,7 @@ JobSpec staging_alone(const JobSpec& job, const StageInOptions& options, const S
     JobSpec spec;
     spec.storage = job.storage;
     spec.storage.stage_out.clear();
+    spec.storage.is_all = true;
     for (StageInSpec& item : spec.storage.stage_in)
         item.streams = false;
     if (options.shared) {
@@ -61,7 +62,6 @@ JobSpec staging_alone(const JobSpec& job, const StageInOptions& options, const S
     spec.workspace = job.workspace;
     spec.monitoring.log_path = job.monitoring.log_path;
     spec.monitoring.resource_tracking = false;
-    spec.logging.quiet = job.logging.quiet;
     spec.name = job.name.empty() ? "stage-in" : job.name + " stage-in";
     spec.run_dir = job.run_dir;
     spec.spec_file = job.spec_file;
