@@ -2,6 +2,7 @@
 
 #include "base/file_system.hpp"
 #include "base/text.hpp"
+#include "base/user_database.hpp"
 #include "cli/scratch_of_site.hpp"
 #include "cli/spec_errors.hpp"
 #include "exit_codes/exit_codes.hpp"
@@ -53,6 +54,23 @@ void take_spec(CollectRequest& request, const JobSpec& spec) {
         request.named.push_back(settings.restore_from);
 }
 
+/// Throws ExitError where the site has none, or its owner is not known here.
+SharedPlace shared_place_of(const std::optional<SiteSettings>& site) {
+    const std::string folder = word_of(site, kSharedCacheKey);
+    std::string owner = word_of(site, kSharedOwnerKey);
+    if (folder.empty())
+        throw ExitError(exit_code::kBadSite, ErrorCode::invalid_argument,
+                        std::string(kSiteFile) + " names no " + kSharedCacheKey,
+                        "without --shared gc is of what is yours");
+    owner = owner.empty() ? "root" : owner;
+    const UserNumber number = number_of_user(owner);
+    if (number.answer != DatabaseAnswer::exists)
+        throw ExitError(exit_code::kUnavailable, ErrorCode::system,
+                        std::string(kSharedOwnerKey) + ": no user " + owner + " is known here",
+                        "getent passwd has to know him on every node");
+    return {folder, number.uid};
+}
+
 }  // namespace
 
 int collect_left(const CommandLine& line, const std::map<std::string, std::string>& environment,
@@ -72,7 +90,9 @@ int collect_left(const CommandLine& line, const std::map<std::string, std::strin
             return complain_of_spec(result.errors, screen);
         take_spec(request, result.spec);
     }
-    if (request.scratch.empty())
+    if (line.gc.shared)
+        request.shared = shared_place_of(site);
+    else if (request.scratch.empty())
         request.scratch = scratch_of_site(site);
     long long days = 0;
     if (parse_integer(word_of(site, "storage_management.retention_days"), days) && days >= 0)

@@ -335,7 +335,9 @@ SpecResult read_spec(const CommandLine& line, const std::map<std::string, std::s
                             line.command == Command::submit};
     SpecResult read = load_spec(asked);
     if (read.errors.empty() && read.sweep.given && line.command != Command::submit)
-        return choose_element(asked, std::move(read), line.command == Command::plan, request.notes);
+        return choose_element(asked, std::move(read),
+                              line.command == Command::plan || line.command == Command::stage_in,
+                              request.notes);
     return read;
 }
 

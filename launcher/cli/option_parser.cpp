@@ -43,8 +43,8 @@ constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
     "       autolaunch "
-    "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|gc|stage-out|drain|"
-    "attach|"
+    "{run|plan|submit|sweep|topo|validate|schema|lint|doctor|ckpt|report|clean|gc|stage-in|stage-"
+    "out|drain|attach|"
     "top|policy|render|audit|login} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
@@ -293,6 +293,19 @@ Words words_of(Command command) {
                 "Examples:\n  autolaunch gc\n  autolaunch gc runs --older-than 30d --state "
                 "succeeded\n  autolaunch gc -c train.yaml --apply\n  srun --ntasks-per-node=1 "
                 "autolaunch gc --apply --older-than 14d"};
+        case Command::stage_in:
+            return {
+                "Brings the data that a spec names (storage.stage_in) to this node's own disk, as "
+                "a start of the job does,\nand starts nothing of the job: under srun on each node "
+                "of the allocation, read once for all. It stays there\nfor the job. With --shared "
+                "into the site's shared cache, for all users. docs/guides/data.md.",
+                "autolaunch stage-in -c FILE [KEY=VALUE ...] [--shared [--readable-by-all]] "
+                "[--log-dir FOLDER] [--quiet]",
+                "Exits with 0 when all is there; else as a job does that cannot stage "
+                "(docs/exit-codes.md): 65, 66, 69, 73, 77.\n\n"
+                "Examples:\n  srun -N4 autolaunch stage-in -c train.yaml\n  autolaunch stage-in -c "
+                "train.yaml storage.keep=14d\n  srun -N100 autolaunch stage-in -c datasets.yaml "
+                "--shared"};
         case Command::stage_out:
             return {
                 "Copies what jobs of yours have written on this node (storage.stage_out) and that "
@@ -393,6 +406,8 @@ void OptionParser::declare_all() {
         add_gc_options();
     if (command_ == Command::stage_out)
         add_stage_out_options();
+    if (command_ == Command::stage_in)
+        add_stage_in_options();
     if (command_ == Command::drain || command_ == Command::attach || command_ == Command::top)
         add_call_options();
     if (command_ == Command::policy)
@@ -838,6 +853,10 @@ void OptionParser::add_submit_options() {
     flag("--snapshot", submit_.snapshot,
          "Copy the code, as git lists it, beside the job: every start of it runs the copy")
         .group("General");
+    flag("--stage-first", submit_.stage_first,
+         "A small job before it brings storage.stage_in to the nodes where Slurm expects to start "
+         "it; it waits for that one")
+        .group("General");
     flag("--hold", submit_.hold, "It waits until scontrol release JOB").group("General");
     flag("--wait", submit_.wait, "Wait until the job is over, and exit with its code")
         .group("General");
@@ -873,9 +892,25 @@ void OptionParser::add_gc_options() {
     option("--scratch", gc_.scratch, "As storage.scratch: the node's folder")
         .type_name("FOLDER")
         .group("General");
+    flag("--shared", gc_.shared, "Of the site's shared cache, by its owner, in place of your own")
+        .group("General");
     flag("--epilog", gc_.epilog,
          "For Slurm's Epilog: as the job's user, of whose staged data here alone")
         .group("General");
+}
+
+void OptionParser::add_stage_in_options() {
+    flag("--shared", stage_in_.shared,
+         "Into storage_management.shared_cache of the administrator's file, by its owner: what "
+         "everybody can read at its source")
+        .group("General");
+    flag("--readable-by-all", stage_in_.readable_by_all,
+         "With --shared: what a server gives here it would give to every user")
+        .group("General");
+    option("--log-dir", job_.log_dir, "The run directory itself")
+        .type_name("FOLDER")
+        .group("General");
+    flag("-q,--quiet", job_.quiet, "Only what goes wrong").group("General");
 }
 
 void OptionParser::add_stage_out_options() {
@@ -997,6 +1032,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.dry_run = dry_run_;
     into.gc = gc_;
     into.stage_out = stage_out_;
+    into.stage_in = stage_in_;
     into.drain = drain_;
     into.take_back = take_back_;
     into.once = once_;

@@ -42,6 +42,7 @@ private:
     void add_clean_options();
     void add_gc_options();
     void add_stage_out_options();
+    void add_stage_in_options();
     void add_call_options();
     void add_policy_options();
     void add_render_options();
@@ -99,6 +100,7 @@ private:
     std::string html_file_, job_id_, secret_file_;
     GcOptions gc_;
     StageOutOptions stage_out_;
+    StageInOptions stage_in_;
     bool dry_run_ = false, drain_ = false, take_back_ = false, once_ = false, replay_ = false;
 };
 

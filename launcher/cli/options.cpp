@@ -181,10 +181,10 @@ void check_manifest(const CommandLine& line) {
     const SubmitOptions& submit = line.submit;
     if (!manifest_kind_from(submit.to))
         throw UsageError("--to " + submit.to + ": expected slurm, or one of " + manifest_kinds());
-    if (submit.wait || submit.hold || submit.snapshot || line.json)
+    if (submit.wait || submit.hold || submit.snapshot || submit.stage_first || line.json)
         throw UsageError("--to " + submit.to +
-                             " prints what kubectl submits: --wait, --hold, --snapshot and --json "
-                             "do not go with it",
+                             " prints what kubectl submits: --wait, --hold, --snapshot, "
+                             "--stage-first and --json do not go with it",
                          "autolaunch submit -c " + line.spec_file + " --to " + submit.to +
                              " | kubectl apply -f -");
     if (!line.program.empty())
@@ -319,8 +319,8 @@ SplitArguments split_mixed(Command command, std::vector<std::string> rest,
     const bool has_config =
         std::any_of(split.options.begin(), split.options.end(),
                     [](const std::string& option) { return option.starts_with("--config="); });
-    const bool has_overrides =
-        command == Command::validate || (command == Command::doctor && has_config);
+    const bool has_overrides = command == Command::validate || command == Command::stage_in ||
+                               (command == Command::doctor && has_config);
     for (std::string& word : words)
         (has_overrides && is_override(word) ? split.overrides : split.program)
             .push_back(std::move(word));
@@ -373,9 +373,27 @@ void check_gc(CommandLine& line, const std::vector<std::string>& words) {
     if (!options.older_than.empty() && !duration_from(options.older_than))
         throw UsageError(options.older_than + " is no duration", "autolaunch gc --older-than 7d");
     options.folders = words;
+    if (options.shared &&
+        (options.epilog || !words.empty() || !line.spec_file.empty() || !options.scratch.empty()))
+        throw UsageError("gc --shared is of the site's shared cache alone",
+                         "autolaunch gc --shared --apply, by its owner");
     if (options.epilog && (!words.empty() || !line.spec_file.empty()))
         throw UsageError("gc --epilog is of staged data alone, on the node where a job was",
                          "autolaunch gc --epilog --apply");
+}
+
+/// `stage-in -c FILE KEY=VALUE...`: what starts is one process a node that ends at once.
+void check_stage_in(CommandLine& line) {
+    check_config(line);
+    if (line.spec_file.empty())
+        throw UsageError("stage-in needs a spec, which says what is staged",
+                         "autolaunch stage-in -c train.yaml");
+    if (!line.program.empty())
+        throw UsageError(line.program[0] + ": stage-in takes options and KEY=VALUE only");
+    if (line.stage_in.readable_by_all && !line.stage_in.shared)
+        throw UsageError("--readable-by-all goes with --shared",
+                         "autolaunch stage-in -c data.yaml --shared --readable-by-all");
+    line.program = {"/bin/true"};
 }
 
 /// `stage-out JOBS...`
@@ -599,14 +617,28 @@ CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
 }  // namespace
 
 const std::map<std::string, Command>& subcommands() {
-    static const std::map<std::string, Command> kCommands = {
-        {"run", Command::run},       {"plan", Command::plan},   {"validate", Command::validate},
-        {"schema", Command::schema}, {"topo", Command::topo},   {"lint", Command::lint},
-        {"doctor", Command::doctor}, {"ckpt", Command::ckpt},   {"report", Command::report},
-        {"clean", Command::clean},   {"drain", Command::drain}, {"attach", Command::attach},
-        {"policy", Command::policy}, {"audit", Command::audit}, {"login", Command::login},
-        {"submit", Command::submit}, {"sweep", Command::sweep}, {"top", Command::top},
-        {"render", Command::render}, {"gc", Command::gc},       {"stage-out", Command::stage_out}};
+    static const std::map<std::string, Command> kCommands = {{"run", Command::run},
+                                                             {"plan", Command::plan},
+                                                             {"validate", Command::validate},
+                                                             {"schema", Command::schema},
+                                                             {"topo", Command::topo},
+                                                             {"lint", Command::lint},
+                                                             {"doctor", Command::doctor},
+                                                             {"ckpt", Command::ckpt},
+                                                             {"report", Command::report},
+                                                             {"clean", Command::clean},
+                                                             {"drain", Command::drain},
+                                                             {"attach", Command::attach},
+                                                             {"policy", Command::policy},
+                                                             {"audit", Command::audit},
+                                                             {"login", Command::login},
+                                                             {"submit", Command::submit},
+                                                             {"sweep", Command::sweep},
+                                                             {"top", Command::top},
+                                                             {"render", Command::render},
+                                                             {"gc", Command::gc},
+                                                             {"stage-out", Command::stage_out},
+                                                             {"stage-in", Command::stage_in}};
     return kCommands;
 }
 
@@ -659,6 +691,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         take_file_of_topo(line);
     } else if (line.command == Command::lint) {
         check_lint(line);
+    } else if (line.command == Command::stage_in) {
+        check_stage_in(line);
     } else if (line.command == Command::schema) {
         if (!line.program.empty())
             throw UsageError(line.program[0] + ": schema takes no arguments");

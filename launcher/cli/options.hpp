@@ -43,6 +43,7 @@ struct SubmitOptions {
     std::string to = "slurm";  ///< or a kind of manifest, which is printed
     std::string earlier_run;   ///< --run, of manifests
     bool hold = false, wait = false, snapshot = false;
+    bool stage_first = false;  ///< a small job before it brings its data
 };
 
 enum class Command {
@@ -67,6 +68,7 @@ enum class Command {
     login,
     gc,
     stage_out,
+    stage_in,
     completion,
     help,
     version
@@ -75,6 +77,7 @@ enum class Command {
 /// What was typed behind `autolaunch gc`.
 struct GcOptions {
     bool apply = false, epilog = false;
+    bool shared = false;  ///< of the site's shared cache
     std::string scratch, older_than, state = "any";
     std::vector<std::string> folders = {};  ///< run directories, or folders that have such
 };
@@ -84,6 +87,12 @@ struct StageOutOptions {
     bool list = false, discard = false, even_failed = false, overwrite = false;
     std::string layout = "flat";
     std::vector<std::string> jobs = {};
+};
+
+/// What was typed behind `autolaunch stage-in`.
+struct StageInOptions {
+    bool shared = false;           ///< into the site's shared cache
+    bool readable_by_all = false;  ///< his word for what a server gives
 };
 
 /// What the user typed, taken apart but not yet judged.
@@ -112,21 +121,22 @@ struct CommandLine {
     SweepRequest sweep;
     GcOptions gc;
     StageOutOptions stage_out;  ///< its --scratch is gc.scratch
-    bool svg = false;           ///< topo --svg
-    bool markdown = false;      ///< schema --markdown, lint --rules --markdown
-    bool rules = false;         ///< lint --rules
-    std::string lint_kind;      ///< lint --kind
-    std::string slurm_conf;     ///< lint --slurm-conf
-    std::string help;           ///< for Command::help
-    std::string shell;          ///< for Command::completion
-    std::string html_file;      ///< report --html
-    std::string job;            ///< clean --job, drain --job
-    std::string secret_file;    ///< drain, attach, top --secret-file
-    bool dry_run = false;       ///< clean, submit, sweep --dry-run
-    bool drain = false;         ///< run --drain, clean --drain
-    bool take_back = false;     ///< drain --take-back
-    bool once = false;          ///< top --once
-    bool replay = false;        ///< top --replay
+    StageInOptions stage_in;
+    bool svg = false;         ///< topo --svg
+    bool markdown = false;    ///< schema --markdown, lint --rules --markdown
+    bool rules = false;       ///< lint --rules
+    std::string lint_kind;    ///< lint --kind
+    std::string slurm_conf;   ///< lint --slurm-conf
+    std::string help;         ///< for Command::help
+    std::string shell;        ///< for Command::completion
+    std::string html_file;    ///< report --html
+    std::string job;          ///< clean --job, drain --job
+    std::string secret_file;  ///< drain, attach, top --secret-file
+    bool dry_run = false;     ///< clean, submit, sweep --dry-run
+    bool drain = false;       ///< run --drain, clean --drain
+    bool take_back = false;   ///< drain --take-back
+    bool once = false;        ///< top --once
+    bool replay = false;      ///< top --replay
 };
 
 /// By their words, `run` among them.

@@ -20,6 +20,7 @@
 #include "cli/options.hpp"
 #include "cli/site_gate.hpp"
 #include "cli/spec_errors.hpp"
+#include "cli/stage_in.hpp"
 #include "cli/stage_out.hpp"
 #include "cli/submit.hpp"
 #include "cli/top.hpp"
@@ -383,7 +384,8 @@ int start_job(const CommandLine& line, const JobSite& site, const JobRequest& re
               const std::shared_ptr<SiteRecord>& record, const Place& place) {
     if (const std::string keys = record ? not_acted_on(*record) : ""; !keys.empty())
         complain_once(keys, place);
-    tell_of_submission(request.spec, place);
+    if (line.command == Command::run)
+        tell_of_submission(request.spec, place);
     AuditTrail trail = audit_trail(site.settings(), place);
     audit_submission(trail, request.spec, build_info::kVersion);
     const StartGate gate = gate_of(
@@ -402,9 +404,13 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     settle_with_site(request.spec, request.checkpoint, site, request.errors);
     if (!request.errors.empty())
         return report_errors(request.errors, place);
+    if (line.command == Command::stage_in) {
+        request.spec = staging_alone(request.spec, line.stage_in, site.settings());
+        request.spec.logging.quiet = line.options.quiet.value_or(false);  // the spec's is the job's
+    }
     for (const auto& note : request.notes)
         complain_once(note, place);
-    const bool starts = line.command == Command::run;
+    const bool starts = line.command != Command::plan;
     const auto record = site.empty()
                             ? nullptr
                             : site.record(starts ? JobSite::Slurm::leave : JobSite::Slurm::ask,
@@ -493,6 +499,7 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return run_sweep(line, environment, screen);
         case Command::plan:
         case Command::run:
+        case Command::stage_in:
             return run_or_plan(line, place);
     }
     return exit_code::kInternal;

@@ -78,6 +78,7 @@ std::optional<SubmitRequest> request_for(const CommandLine& line, JobRequest job
     request.wait = line.submit.wait;
     request.json = line.json;
     request.snapshot = line.submit.snapshot;
+    request.stage_first = line.submit.stage_first;
     request.say = [&screen](const std::string& text) { screen.complain("autolaunch: " + text); };
     request.print = [&screen, json = line.json](const std::string& text) {
         if (json)
@@ -96,6 +97,9 @@ int submit_stages(const CommandLine& line, const JobRequest& pipeline,
     if (!line.program.empty())
         throw UsageError("a pipeline takes no PROGRAM: each stage has a spec",
                          "trainer.command of the stage's spec");
+    if (line.submit.stage_first)
+        throw UsageError("--stage-first is of one job, and a pipeline has several",
+                         "leave it out: each stage's job stages for itself");
     std::vector<SpecError> errors;
     for (const Entry& entry : pipeline.root.entries)
         if (entry.key != "pipeline")

@@ -250,9 +250,9 @@ std::optional<std::string> Launch::option(std::string_view name, const SbatchScr
 
 bool is_own_subcommand(const std::string& word) {
     static const std::set<std::string> kSubcommands = {
-        "plan",  "validate", "schema", "topo",  "lint",   "doctor",   "ckpt",
-        "gc",    "report",   "clean",  "drain", "attach", "policy",   "audit",
-        "login", "submit",   "sweep",  "top",   "render", "stage-out"};
+        "plan",  "validate", "schema", "topo",  "lint",   "doctor",    "ckpt",
+        "gc",    "report",   "clean",  "drain", "attach", "policy",    "audit",
+        "login", "submit",   "sweep",  "top",   "render", "stage-out", "stage-in"};
     return kSubcommands.contains(word);
 }
 

@@ -97,6 +97,12 @@ void put_staging(JsonText& json, const StagingChoice& staging) {
     json.object([&] {
         json.member("scratch", staging.scratch);
         json.member("reason", staging.reason);
+        if (!staging.shared.folder.empty())
+            json.object("shared_cache", [&] {
+                json.member("folder", staging.shared.folder);
+                json.member("owner", staging.shared.owner);
+                json.member("fills", staging.shared.fills);
+            });
         json.member("items", [&] {
             json.array(staging.items, [&](const StagedItem& item) {
                 json.object([&] {

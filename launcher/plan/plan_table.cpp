@@ -131,6 +131,8 @@ std::string secrets_section(const LaunchPlan& plan) {
 
 std::string staging_section(const StagingChoice& staging) {
     std::vector<Row> rows{{"scratch", staging.scratch, staging.reason}};
+    if (!staging.shared.folder.empty())
+        rows.push_back({"shared cache", staging.shared.folder, staging.shared.reason});
     for (const StagedItem& item : staging.items)
         rows.push_back({item.variable, item.shown,
                         (item.found.empty() ? "seen when the job starts" : item.found) +

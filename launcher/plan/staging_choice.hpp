@@ -23,11 +23,20 @@ struct OutItem {
     std::string found = {};  ///< what `plan` saw of the target, in words; empty: nobody has looked
 };
 
+/// What the site keeps there for the jobs of all users.
+struct SharedChoice {
+    std::string folder;  ///< as the administrator's file has it; empty: there is none
+    std::string owner;   ///< whose it is: what another user could have written is not used
+    std::string reason;  ///< for these
+    bool fills = false;  ///< this job is its owner's, and brings data there
+};
+
 struct StagingChoice {
     std::string scratch;  ///< absolute
     std::string reason;   ///< for that one
     std::vector<StagedItem> items;
     std::vector<OutItem> out = {};
+    SharedChoice shared = {};
 };
 
 }  // namespace autolaunch::launcher

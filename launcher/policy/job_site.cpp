@@ -63,7 +63,7 @@ JobSite JobSite::read(const Value& of_job, std::vector<SpecError>& errors) {
         both.file_ = kSiteFile;
         both.settings_ = tighten(*site, job, errors);
     } else {
-        both.settings_ = std::move(job);
+        both.settings_ = tighten({}, job, errors);
     }
     return both;
 }

@@ -81,8 +81,11 @@ std::string staged_line(const DataStaged& staged) {
                                          format_bytes(static_cast<std::uint64_t>(staged.bytes)),
                                          plural(static_cast<int>(staged.files), "file"));
     if (staged.was_here)
-        return what + fmt::format(" · on this node already, {}", format_duration(staged.took));
-    return what + " in " + format_duration(staged.took);
+        return what + fmt::format(" · on this node already, {}{}",
+                                  staged.is_shared ? "in the site's shared cache, " : "",
+                                  format_duration(staged.took));
+    return what + " in " + format_duration(staged.took) +
+           (staged.is_shared ? " · into the site's shared cache" : "");
 }
 
 std::string staging_out_line(const DataStagingOut& staging) {

@@ -73,8 +73,10 @@ private:
 };
 
 void add_staged(Account& account, const CollectRequest& request, std::int64_t now) {
-    for (const auto& [found, verdict] :
-         collect_staged(request.scratch, now, request.older_than, request.apply)) {
+    const auto left = request.shared
+                          ? collect_staged(*request.shared, now, request.older_than, request.apply)
+                          : collect_staged(request.scratch, now, request.older_than, request.apply);
+    for (const auto& [found, verdict] : left) {
         const std::string of = found.is_part      ? "unfinished"
                                : found.of.empty() ? "of no source that is known"
                                                   : join(found.of, ", ");
@@ -142,6 +144,8 @@ std::string collect(const CollectRequest& request, const AskSlurm& ask) {
     const std::int64_t now = std::time(nullptr);
     Account account(request.apply);
     add_staged(account, request, now);
+    if (request.shared)
+        return request.json ? account.json(request.shared->folder) : account.text();
     add_results(account, request, now);
     std::vector<LeftRun> runs = find_runs(request.runs, ask);
     add_runs(account, request, now, runs);

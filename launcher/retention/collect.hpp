@@ -1,9 +1,11 @@
 #pragma once
 #include "retention/left_checkpoints.hpp"
 #include "retention/left_run.hpp"
+#include "stage_cache/shared_place.hpp"
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct CollectRequest {
     std::vector<std::string> named = {};  ///< checkpoints that stay: the spec's restore_from
     bool apply = false;
     bool json = false;
+    std::optional<SharedPlace> shared = {};  ///< the site's cache, in place of what is this user's
 };
 
 /// `autolaunch gc`: what of this user's staged data, run directories and checkpoints goes; with

@@ -30,12 +30,11 @@ RetentionVerdict judge_staged(const StageCache::Found& found, std::int64_t now_s
     return verdict;
 }
 
-std::vector<LeftData> collect_staged(const std::string& scratch, std::int64_t now_s,
-                                     std::chrono::seconds older_than, bool apply) {
+namespace {
+
+std::vector<LeftData> collect_of(StageCache& cache, std::int64_t now_s,
+                                 std::chrono::seconds older_than, bool apply) {
     std::vector<LeftData> left;
-    if (!is_folder(stage_folder(scratch) / "stage"))
-        return left;
-    StageCache cache(scratch, 0);
     for (StageCache::Found& found : cache.list()) {
         RetentionVerdict verdict = judge_staged(found, now_s, older_than);
         // Somebody may have begun to use it since.
@@ -44,6 +43,22 @@ std::vector<LeftData> collect_staged(const std::string& scratch, std::int64_t no
         left.push_back({std::move(found), std::move(verdict)});
     }
     return left;
+}
+
+}  // namespace
+
+std::vector<LeftData> collect_staged(const std::string& scratch, std::int64_t now_s,
+                                     std::chrono::seconds older_than, bool apply) {
+    if (!is_folder(stage_folder(scratch) / "stage"))
+        return {};
+    StageCache cache(scratch, 0);
+    return collect_of(cache, now_s, older_than, apply);
+}
+
+std::vector<LeftData> collect_staged(const SharedPlace& place, std::int64_t now_s,
+                                     std::chrono::seconds older_than, bool apply) {
+    StageCache cache(place, 0);
+    return collect_of(cache, now_s, older_than, apply);
 }
 
 }  // namespace autolaunch::launcher

@@ -19,6 +19,10 @@ struct LeftData {
     RetentionVerdict verdict;
 };
 
+/// The same of the site's shared cache, by its owner.
+std::vector<LeftData> collect_staged(const SharedPlace& place, std::int64_t now_s,
+                                     std::chrono::seconds older_than, bool apply);
+
 /// This user's, on this node; with `apply` what goes is removed. Throws ExitError 73 where the
 /// folder cannot be used. Blocks: while files are removed.
 std::vector<LeftData> collect_staged(const std::string& scratch, std::int64_t now_s,

@@ -271,6 +271,22 @@ Findings check_folder(const Value& value, const SiteFacts& facts) {
         {kByKernel, kHolds, "the folder is there on this node; whether it is shared is not asked"}};
 }
 
+Findings check_shared_cache(const SiteSetting& setting, const SiteFacts& facts) {
+    if (setting.rule->path.ends_with("_owner"))
+        return {{kByUs, kHolds, "jobs use what this user alone can have put there"}};
+    const std::string& folder = setting.value.text;
+    const auto there = facts.has_folder ? facts.has_folder(folder) : std::nullopt;
+    if (!folder.starts_with('/'))
+        return {{kByUs, kDoesNotHold, folder + " is no absolute path"}};
+    if (!there.value_or(true))
+        return {{kByUs, kHolds,
+                 "this node has no folder " + folder +
+                     " yet: `autolaunch stage-in --shared` by its owner makes it"}};
+    return {{kByUs, kHolds,
+             "jobs look there first; what another user than its owner could have written is not "
+             "used, and a line of the job says so"}};
+}
+
 Findings check_logs(const SiteSetting& setting) {
     const bool steps = setting.rule->path.ends_with("performance_tracking");
     if (!is_true(setting.value))
@@ -371,10 +387,13 @@ Findings check(const SiteSetting& setting, const SiteFacts& facts) {
         case SiteCheck::shared_folder:
         case SiteCheck::scratch_folder:
             return check_folder(value, facts);
+        case SiteCheck::shared_cache:
+            return check_shared_cache(setting, facts);
         case SiteCheck::staged_age:
-            return {{kByUs, kUnknown,
-                     "`autolaunch gc --apply` goes by it for staged data that no job holds; whether "
-                     "somebody runs it (cron, Slurm's Epilog) is not known here"}};
+            return {
+                {kByUs, kUnknown,
+                 "`autolaunch gc --apply` goes by it for staged data that no job holds; whether "
+                 "somebody runs it (cron, Slurm's Epilog) is not known here"}};
         case SiteCheck::logs_kept:
             return check_logs(setting);
         case SiteCheck::measured:

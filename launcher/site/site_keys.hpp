@@ -22,9 +22,10 @@ enum class SiteForm {
 
 /// Which of two values is the tighter. A job may have the tighter one.
 enum class Tighter {
-    same,      ///< neither: a job cannot change it
-    if_true,   ///< true is
-    if_false,  ///< false is
+    same,       ///< neither: a job cannot change it
+    only_site,  ///< a job says nothing of it, also where the administrator does not
+    if_true,    ///< true is
+    if_false,   ///< false is
     smaller,
     larger,
     fewer,          ///< a part of the list
@@ -54,6 +55,7 @@ enum class SiteCheck {
     oom_killer,
     shared_folder,
     scratch_folder,
+    shared_cache,
     staged_age,
     logs_kept,
     measured,

@@ -70,6 +70,7 @@ bool same_value(const SiteKeyRule& rule, const Value& a, const Value& b) {
 bool is_tighter(const SiteKeyRule& rule, const Value& job, const Value& site) {
     switch (rule.tighter) {
         case Tighter::same:
+        case Tighter::only_site:
             return false;
         case Tighter::if_true:
             return boolean_from(job.text).value_or(false);
@@ -197,7 +198,10 @@ SiteSettings tighten(const SiteSettings& site, const SiteSettings& job,
         const auto theirs =
             std::find_if(both.settings.begin(), both.settings.end(),
                          [&](const SiteSetting& setting) { return setting.rule == mine.rule; });
-        if (theirs == both.settings.end())
+        if (theirs == both.settings.end() && rule.tighter == Tighter::only_site)
+            errors.push_back(error_at(mine.value.at, std::string(rule.path),
+                                      "is the administrator's to say, in his file; a job cannot"));
+        else if (theirs == both.settings.end())
             both.settings.push_back(mine);
         else if (rule.form == SiteForm::roles || same_value(rule, mine.value, theirs->value))
             continue;

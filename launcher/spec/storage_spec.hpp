@@ -39,6 +39,8 @@ struct StorageSpec {
     std::optional<std::chrono::milliseconds> keep;  ///< after its last use, from autolaunch gc
     std::vector<StageInSpec> stage_in;
     std::vector<StageOutSpec> stage_out;
+    bool is_all = false;        ///< autolaunch stage-in: the job does nothing else; no key of a spec
+    bool fills_shared = false;  ///< autolaunch stage-in --shared; no key of a spec
 };
 
 /// "AUTOLAUNCH_DATA_TOKENS" of "tokens". Pure.

@@ -5,7 +5,6 @@
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/network_file_system.hpp"
-#include "base/text.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/stage_part.hpp"
@@ -31,10 +30,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kMarks = "marks";
 constexpr const char* kLock = "lock";
-constexpr std::size_t kDigits = 32, kMostText = std::size_t{1} << 32;
-constexpr auto kLook = std::chrono::seconds(2);
+/// Of a site's cache: all may look at a tree, and pass through what nobody is to list.
+constexpr mode_t kSharedFolder = 0755, kPassedFolder = 0711, kSharedText = 0444;
 constexpr int kMostSame = 100;  // of one address, where others are damaged and held
 
 constexpr const char* kOtherScratch = "name a folder on the node's own disk in storage.scratch";
@@ -62,18 +60,34 @@ std::int64_t half_of_disk(int fd) {
     return static_cast<std::int64_t>(disk.f_blocks * disk.f_frsize / 2);
 }
 
-bool is_name(const std::string& name) {
-    return name.size() >= kDigits && parse_hex128(name.substr(0, kDigits)).has_value() &&
-           (name.size() == kDigits || name[kDigits] == '.');
+[[noreturn]] void cannot_share(const Error& error) {
+    cannot_keep(
+        std::string("storage_management.shared_cache: ") + error.what(),
+        error.hint().empty() ? "see that it is its owner's alone to write to" : error.hint());
 }
 
-/// The folder of that name is the one that is open: nobody has removed it since.
-bool is_still_there(int folder, const std::string& name, int opened) {
-    struct stat here {};
-    struct stat there {};
-    return ::fstat(opened, &here) == 0 &&
-           ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+/// By its owner, who makes it where its parent lets him.
+OwnedFolder open_own_shared(const SharedPlace& place) {
+    if (::geteuid() != place.owner)
+        throw ExitError(exit_code::kNotPermitted, ErrorCode::mismatch,
+                        fmt::format("storage_management.shared_cache: only user {} may write to "
+                                    "{}, and this is user {}",
+                                    place.owner, place.folder.string(), ::geteuid()),
+                        "jobs use what is there by themselves");
+    try {
+        if (::mkdir(place.folder.c_str(), kSharedFolder) != 0 && errno != EEXIST)
+            throw SystemError(errno, "create the folder " + place.folder.string(),
+                              "root makes it: install -d -m 755 -o OWNER " + place.folder.string());
+        const auto found = open_shared(place);
+        if (!found)
+            throw SystemError(ENOENT, "open " + place.folder.string());
+        OwnedFolder folder = OwnedFolder::open(found->path);
+        if (::fchmod(folder.fd(), kSharedFolder) != 0)
+            throw SystemError(errno, "set the mode of " + place.folder.string());
+        return folder;
+    } catch (const Error& error) {
+        cannot_share(error);
+    }
 }
 
 }  // namespace
@@ -84,14 +98,48 @@ fs::path stage_folder(const fs::path& scratch) {
 
 StageCache::StageCache(const fs::path& scratch, std::int64_t most_bytes)
     : folder_(open_scratch(stage_folder(scratch))),
-      data_(folder_.private_folder("data")),
+      data_(inner_folder("data")),
       parts_(folder_.private_folder("parts")),
-      sources_(folder_.private_folder("sources")),
+      sources_(inner_folder("sources")),
       gone_(folder_.private_folder("gone")),
       copies_(folder_.private_folder("copies")),
       most_bytes_(most_bytes > 0 ? most_bytes : half_of_disk(folder_.fd())) {
     remove_gone();
     remove_abandoned_copies();
+}
+
+StageCache::StageCache(const SharedPlace& place, std::int64_t most_bytes)
+    : is_shared_(true),
+      folder_(open_own_shared(place)),
+      data_(inner_folder("data")),
+      parts_(folder_.private_folder("parts")),
+      sources_(inner_folder("sources")),
+      gone_(folder_.private_folder("gone")),
+      copies_(folder_.private_folder("copies")),
+      most_bytes_(most_bytes > 0 ? most_bytes : half_of_disk(folder_.fd())) {
+    remove_gone();
+    remove_abandoned_copies();
+}
+
+OwnedFolder StageCache::inner_folder(const char* name) const {
+    if (!is_shared_)
+        return folder_.private_folder(name);
+    const fs::path path = folder_.path() / name;
+    try {
+        if (::mkdirat(folder_.fd(), name, 0700) != 0 && errno != EEXIST)
+            throw SystemError(errno, "create the folder " + path.string());
+        OwnedFolder folder = folder_.folder(name);
+        struct stat facts {};
+        if (::fstat(folder.fd(), &facts) != 0)
+            throw SystemError(errno, "look at " + path.string());
+        if (const std::string why = why_not_believed(facts, ::geteuid()); !why.empty())
+            throw Error(ErrorCode::mismatch, path.string() + ' ' + why);
+        if (::fchmod(folder.fd(), kPassedFolder) != 0)
+            throw SystemError(errno, "set the mode of " + path.string());
+        return folder;
+    } catch (const Error& error) {
+        cannot_share(error);
+    }
 }
 
 // Held for moments only: whoever removes or reads much does it without.
@@ -112,55 +160,27 @@ UniqueFd StageCache::lock_all() {
     return lock;
 }
 
-std::optional<StageCache::Source> StageCache::source_of(const std::string& key) const {
+std::optional<StagedSource> StageCache::source_of(const std::string& key) const {
     const auto text = sources_.read(key, kMostSource);
-    if (!text || text->empty() || text->back() != '\n')
-        return std::nullopt;
-    const auto lines = split(*text, '\n');
-    long long keep = 0;
-    if (lines.size() != 4 || !is_name(lines[0]) || !parse_integer(lines[1], keep) || keep < 0)
-        return std::nullopt;
-    try {
-        return Source{lines[0], {.from = unescaped_word(lines[2]), .keep_s = keep}};
-    } catch (const Error&) {
-        return std::nullopt;
-    }
+    return text ? parse_source_text(*text) : std::nullopt;
 }
 
 HeldTree StageCache::as_held(UniqueFd lock, const std::string& name) const {
-    HeldTree held;
-    const ManifestHead head = parse_manifest_head(read_text(lock.get(), kManifest, kManifestHead));
-    held.bytes = head.bytes;
-    held.files = head.files;
-    held.path = data_.path() / name / kTree;
-    held.name = name;
-    held.lock = std::move(lock);
-    if (head.is_file)
-        held.path /= tree_of(held).entries.at(0).path;
+    HeldTree held = held_tree(std::move(lock), name, data_.path());
+    held.is_shared = is_shared_;
     return held;
 }
 
 std::optional<HeldTree> StageCache::hold(const std::string& name) {
-    if (!is_name(name))
+    if (!is_tree_name(name))
         return std::nullopt;
     UniqueFd lock(::openat(data_.fd(), name.c_str(), kOpenFolder));
-    const Deadline deadline = Deadline::after(kLook);  // of whoever lists what is here
-    while (lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0) {
-        if (errno != EINTR && (errno != EWOULDBLOCK || deadline.passed()))
-            return std::nullopt;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    if (!lock || !is_still_there(data_.fd(), name, lock.get()))
+    if (!lock || !take_tree(data_.fd(), name, lock.get()))
         return std::nullopt;
     return as_held(std::move(lock), name);
 }
 
-Tree StageCache::tree_of(const HeldTree& held) const {
-    const std::string text = read_text(held.lock.get(), kManifest, kMostText);
-    if (address_of(text) != held.name.substr(0, kDigits))
-        throw Error(ErrorCode::corrupt, "its manifest is another one's");
-    return parse_manifest_text(text);
-}
+Tree StageCache::tree_of(const HeldTree& held) const { return manifest_of(held); }
 
 Tree StageCache::listed_tree_of(const HeldTree& held) const {
     Tree tree = tree_of(held);
@@ -173,18 +193,6 @@ Tree StageCache::listed_tree_of(const HeldTree& held) const {
         entry.mtime_ns = nanoseconds_of(facts.st_mtim);
     }
     return tree;
-}
-
-std::string StageCache::why_unusable(const HeldTree& held) const {
-    try {
-        const UniqueFd tree(::openat(held.lock.get(), kTree, kOpenFolder));
-        if (!tree)
-            return "it has no tree";
-        return why_not_as_marked(tree.get(), tree_of(held),
-                                 parse_marks_text(read_text(held.lock.get(), kMarks, kMostText)));
-    } catch (const Error& error) {
-        return error.what();
-    }
 }
 
 std::string StageCache::why_damaged(const HeldTree& held) const {
@@ -205,7 +213,7 @@ std::optional<HeldTree> StageCache::find(const std::string& key, std::string& no
         held = hold(name);
         if (!held)
             return std::nullopt;
-        why = why_unusable(*held);
+        why = why_unusable(*held, is_shared_ ? std::optional(::geteuid()) : std::nullopt);
     } catch (const Error& error) {
         why = error.what();
     }
@@ -275,9 +283,17 @@ void StageCache::forget_sources() {
 
 void StageCache::remember(const std::string& key, const HeldTree& held, const Wish& wish) {
     const std::string text =
-        fmt::format("{}\n{}\n{}\n", held.name, wish.keep_s, escaped_word(wish.from));
-    if (sources_.read(key, kMostSource) != text)
-        sources_.replace(key, text, 0600);
+        source_text({.name = held.name, .from = wish.from, .keep_s = wish.keep_s});
+    if (sources_.read(key, kMostSource) == text)
+        return;
+    if (!is_shared_)
+        return sources_.replace(key, text, 0600);
+    // For all to read from the moment on that it has its name.
+    const std::string temporary = key + '.' + random_hex(4);
+    sources_.replace(temporary, text, 0600);
+    if (::fchmodat(sources_.fd(), temporary.c_str(), kSharedText, 0) != 0 ||
+        ::renameat(sources_.fd(), temporary.c_str(), sources_.fd(), key.c_str()) != 0)
+        throw SystemError(errno, "write " + (sources_.path() / key).string());
 }
 
 std::string StageCache::free_name(const std::string& address) const {
@@ -289,6 +305,19 @@ std::string StageCache::free_name(const std::string& address) const {
     cannot_keep(fmt::format("{} holds {} damaged copies of one tree, all of them in use",
                             data_.path().string(), kMostSame),
                 "end the jobs that use them");
+}
+
+void StageCache::let_all_read(const StagePart& part, Tree& tree) const {
+    constexpr unsigned kAllRead = 0444, kAllExecute = 0111, kOwnerExecutes = 0100;
+    for (TreeEntry& entry : tree.entries) {
+        const unsigned mode =
+            entry.mode | kAllRead | ((entry.mode & kOwnerExecutes) != 0 ? kAllExecute : 0);
+        if (!is_shared_ || entry.kind != TreeEntry::Kind::file || mode == entry.mode)
+            continue;
+        if (::fchmodat(part.folder(), entry.path.c_str(), mode, 0) != 0)
+            throw SystemError(errno, "set the mode of " + entry.path);
+        entry.mode = mode;
+    }
 }
 
 HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
@@ -303,6 +332,10 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
     write_part_file(part, kMarks, marks);
     remove_beneath(part.own_folder(), kBootFile);
     remove_beneath(part.own_folder(), kPieces);  // of an attempt that came otherwise
+    if (is_shared_ && (::fchmodat(part.own_folder(), kManifest, kSharedText, 0) != 0 ||
+                       ::fchmodat(part.own_folder(), kMarks, kSharedText, 0) != 0 ||
+                       ::fchmod(part.own_folder(), kSharedFolder) != 0))
+        throw SystemError(errno, "set the mode of " + part.path().string());
     if (::syncfs(part.own_folder()) != 0)
         throw SystemError(errno, "write " + part.path().string());
     const UniqueFd all = lock_all();

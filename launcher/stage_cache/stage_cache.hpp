@@ -2,6 +2,8 @@
 #include "base/locked_folder.hpp"
 #include "base/owned_folder.hpp"
 #include "base/unique_fd.hpp"
+#include "stage_cache/held_tree.hpp"
+#include "stage_cache/shared_place.hpp"
 #include "stage_cache/tree.hpp"
 
 #include <chrono>
@@ -12,15 +14,6 @@
 #include <vector>
 
 namespace autolaunch::launcher {
-
-/// A tree that is whole, and that nobody removes while this lives, or a copy of its descriptor in
-/// another process does: the kernel lets go of it when a process is killed.
-struct HeldTree {
-    UniqueFd lock;               ///< of its folder, flock(2)
-    std::string name;            ///< in the cache: its address, maybe with a number behind
-    std::filesystem::path path;  ///< what jobs are given: the folder, or the one file
-    std::int64_t bytes = 0, files = 0;
-};
 
 /// A tree that is being written; nobody else writes it meanwhile. What is there when its process
 /// dies stays, and is gone on with by the next one on this boot of the machine.
@@ -69,7 +62,12 @@ public:
     /// file system. Throws ExitError 73, with the remedy, where it is another user's, lets others
     /// in, or is on a network's file system.
     StageCache(const std::filesystem::path& scratch, std::int64_t most_bytes);
+    /// That of a site (SharedCache), for its owner: what comes in there is for all users to read.
+    /// Made where its parent is there. Throws ExitError 77 for anybody else, and 73 as above, also
+    /// where others can write to it.
+    StageCache(const SharedPlace& place, std::int64_t most_bytes);
 
+    bool is_shared() const { return is_shared_; }
     const std::filesystem::path& path() const { return folder_.path(); }
     std::int64_t most_bytes() const { return most_bytes_; }
 
@@ -100,6 +98,8 @@ public:
     /// It is whole, with all digests: synced, renamed, held. Where the same content is here
     /// already, that one is.
     HeldTree publish(StagePart& part, const Tree& tree);
+    /// Before publish(): in a site's cache all users can read every file, whatever an archive says.
+    void let_all_read(const StagePart& part, Tree& tree) const;
     /// Nothing of it stays, unless it was published.
     void drop(StagePart part);
     /// On the disk, since an attempt that was ended.
@@ -113,12 +113,7 @@ public:
 
 private:
     UniqueFd lock_all();
-    struct Source {
-        std::string name;
-        Wish wish;
-    };
-    std::optional<Source> source_of(const std::string& key) const;
-    std::string why_unusable(const HeldTree& held) const;
+    std::optional<StagedSource> source_of(const std::string& key) const;
     bool move_away(const OwnedFolder& from, const std::string& name);
     void remove_gone();
     void remove_abandoned_copies();
@@ -128,7 +123,10 @@ private:
     std::vector<Found> list_kind(bool parts) const;
     std::string free_name(const std::string& address) const;
     HeldTree as_held(UniqueFd lock, const std::string& name) const;
+    /// What a user may see of his own; of a site's cache everybody may pass and nobody list it.
+    OwnedFolder inner_folder(const char* name) const;
 
+    bool is_shared_ = false;
     OwnedFolder folder_, data_, parts_, sources_, gone_, copies_;
     std::int64_t most_bytes_;
 };

@@ -23,8 +23,8 @@ void cannot_keep(const std::string& what, std::string hint) {
     throw ExitError(exit_code::kCannotCreate, ErrorCode::system, what, std::move(hint));
 }
 
-std::string read_text(int folder, const char* name, std::size_t most) {
-    const UniqueFd file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+std::string read_text(int folder, const char* name, std::size_t most, int flags) {
+    const UniqueFd file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags));
     struct stat facts {};
     if (!file || ::fstat(file.get(), &facts) != 0)
         throw Error(ErrorCode::corrupt, std::string("it has no ") + name);
@@ -51,10 +51,15 @@ StageCache::Found StageCache::look_at_entry(const std::string& name) const {
     found.used_s = facts.st_mtim.tv_sec;
     found.is_held = ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0;
     try {
-        const ManifestHead head =
-            parse_manifest_head(read_text(folder.get(), kManifest, kManifestHead));
+        const ManifestHead head = parse_manifest_head(
+            read_text(folder.get(), kManifest, kManifestHead, is_shared_ ? O_NOATIME : 0));
         found.bytes = head.bytes;
         found.files = head.files;
+        // Who uses a site's tree cannot write there, but reads the manifest, which leaves a time
+        // where the file system keeps them.
+        struct stat read {};
+        if (is_shared_ && ::fstatat(folder.get(), kManifest, &read, AT_SYMLINK_NOFOLLOW) == 0)
+            found.used_s = std::max<std::int64_t>(found.used_s, read.st_atim.tv_sec);
     } catch (const Error& error) {
         found.why_unreadable = error.what();
     }
@@ -77,8 +82,8 @@ std::vector<StageCache::Found> StageCache::list() {
         if (const auto source = source_of(path.filename()))
             for (Found& one : found)
                 if (one.name == source->name) {
-                    one.keep_s = std::max(one.keep_s, source->wish.keep_s);
-                    one.of.push_back(source->wish.from);
+                    one.keep_s = std::max(one.keep_s, source->keep_s);
+                    one.of.push_back(source->from);
                 }
     for (Found& part : list_kind(true))
         found.push_back(std::move(part));

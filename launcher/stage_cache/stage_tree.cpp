@@ -48,6 +48,7 @@ HeldTree fill(StageCache& cache, StagePart& part, SourceTree& source, const Stag
         request.check_source();
     if (request.verify)
         request.verify(part.folder(), source.tree);
+    cache.let_all_read(part, source.tree);
     return cache.publish(part, source.tree);
 }
 

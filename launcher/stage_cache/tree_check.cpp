@@ -1,6 +1,7 @@
 #include "stage_cache/tree_check.hpp"
 
 #include "stage_cache/beneath.hpp"
+#include "stage_cache/shared_place.hpp"
 #include "stage_cache/tree_copy.hpp"
 
 #include <autolaunch/error.hpp>
@@ -29,7 +30,8 @@ mode_t kind_of(const TreeEntry& entry) {
     return 0;
 }
 
-std::string why_not(int folder, const TreeEntry& entry, const Mark& mark) {
+std::string why_not(int folder, const TreeEntry& entry, const Mark& mark,
+                    std::optional<uid_t> owner) {
     struct stat facts {};
     if (::fstatat(folder, entry.path.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0)
         return entry.path + ": " + std::strerror(errno);
@@ -40,12 +42,18 @@ std::string why_not(int folder, const TreeEntry& entry, const Mark& mark) {
     if (entry.kind == TreeEntry::Kind::file &&
         (facts.st_size != entry.bytes || (facts.st_mode & kPermissions) != entry.mode))
         return entry.path + " has another size or mode";
+    if (owner && entry.kind == TreeEntry::Kind::link && facts.st_uid != *owner)
+        return entry.path + " belongs to another user";  // a link has no mode of its own
+    if (owner && entry.kind != TreeEntry::Kind::link)
+        if (const std::string why = why_not_believed(facts, *owner); !why.empty())
+            return entry.path + ' ' + why;
     return {};
 }
 
 }  // namespace
 
-std::string why_not_as_marked(int folder, const Tree& tree, const std::vector<Mark>& marks) {
+std::string why_not_as_marked(int folder, const Tree& tree, const std::vector<Mark>& marks,
+                              std::optional<uid_t> owner) {
     if (marks.size() != tree.entries.size() + 1)
         return "its marks are of another tree";
     struct stat root {};
@@ -54,7 +62,7 @@ std::string why_not_as_marked(int folder, const Tree& tree, const std::vector<Ma
     if (root.st_ino != marks[0].inode || nanoseconds_of(root.st_mtim) != marks[0].mtime_ns)
         return "something was put there, or removed";
     for (std::size_t at = 0; at < tree.entries.size(); ++at)
-        if (std::string why = why_not(folder, tree.entries[at], marks[at + 1]); !why.empty())
+        if (std::string why = why_not(folder, tree.entries[at], marks[at + 1], owner); !why.empty())
             return why;
     return {};
 }

@@ -4,6 +4,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "remote_data/remote_copy.hpp"
 #include "stage_cache/beneath.hpp"
+#include "stage_cache/open_to_all.hpp"
 #include "stage_cache/stage_part.hpp"
 #include "stage_cache/tree_walk.hpp"
 #include "staging/check_digests.hpp"
@@ -63,6 +64,8 @@ SourceTree ItemSource::look() {
         source.shown = shown();
     } else {
         source = walk_source(item_.from, signs_);
+        if (item_.for_all)
+            require_open_to_all(source);
     }
     if (kind_ && !source.tree.is_file)
         throw ExitError(exit_code::kBadData, ErrorCode::invalid_argument, shown() + " is a folder",

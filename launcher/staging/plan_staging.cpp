@@ -2,8 +2,10 @@
 
 #include "base/ask_in_time.hpp"
 #include "base/file_system.hpp"
+#include "base/user_database.hpp"
 #include "report/units.hpp"
 #include "spec/site_record.hpp"
+#include "stage_cache/shared_cache.hpp"
 #include "stage_cache/stage_cache.hpp"
 #include "staging/item_source.hpp"
 
@@ -13,6 +15,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -22,14 +25,31 @@ namespace fs = std::filesystem;
 namespace {
 
 /// The administrator's word, where there is one.
-const SiteKey* site_scratch(const LaunchPlan& plan) {
+const SiteKey* site_word(const LaunchPlan& plan, std::string_view name) {
     if (!plan.spec.site)
         return nullptr;
     const auto& keys = plan.spec.site->keys;
-    const auto found = std::find_if(keys.begin(), keys.end(), [](const SiteKey& key) {
-        return key.key == "storage_management.scratch_space" && !key.value.empty();
+    const auto found = std::find_if(keys.begin(), keys.end(), [name](const SiteKey& key) {
+        return key.key == name && !key.value.empty();
     });
     return found == keys.end() ? nullptr : &*found;
+}
+
+/// What a job's own sections say of it is refused where they are read (Tighter::only_site); this is
+/// behind that once more.
+SharedChoice shared_choice(const LaunchPlan& plan) {
+    const SiteKey* const folder = site_word(plan, kSharedCacheKey);
+    const SiteKey* const owner = site_word(plan, kSharedOwnerKey);
+    const auto is_sites = [&plan](const SiteKey* key) {
+        return key != nullptr && key->file == plan.spec.site->file;
+    };
+    if (!is_sites(folder) || (owner != nullptr && !is_sites(owner)))
+        return {};
+    const std::string name = owner == nullptr ? "root" : owner->value;
+    return {.folder = folder->value,
+            .owner = name,
+            .reason = fmt::format("{} of {}, what {} has put there", kSharedCacheKey, folder->file,
+                                  name)};
 }
 
 std::string amount(const Tree& tree) {
@@ -37,18 +57,36 @@ std::string amount(const Tree& tree) {
                        tree.file_count(), tree.file_count() == 1 ? "" : "s");
 }
 
-std::string look_at(const StagedItem& item, const std::string& scratch) {
+/// "": it is not in there; else what to say of it.
+std::string look_in_shared(const SharedChoice& shared, const std::string& key) {
+    const UserNumber owner = number_of_user(shared.owner);
+    if (owner.answer != DatabaseAnswer::exists)
+        return " · no user " + shared.owner + " is known here, whose the site's shared cache is";
+    std::string note;
+    if (SharedCache({shared.folder, owner.uid}).find(key, note))
+        return " · on this node already, in the site's shared cache";
+    return note.empty() ? note : " · " + note;
+}
+
+std::string look_at(const StagedItem& item, const std::string& scratch,
+                    const SharedChoice& shared) {
     try {
         ItemSource from({item.name, item.from, item.verify, item.unpack, item.streams},
                         environment_of_process(), nullptr);
         const SourceTree source = from.look();
+        const std::string key = source_key(from.words(), source.tree);
+        const std::string in_shared =
+            shared.folder.empty() ? std::string() : look_in_shared(shared, key);
+        if (in_shared.starts_with(" · on this node"))
+            return amount(source.tree) + in_shared;
         std::error_code none;
         if (!fs::is_directory(stage_folder(scratch) / "stage", none))
-            return amount(source.tree) + " · to be copied";
+            return amount(source.tree) + " · to be copied" + in_shared;
         StageCache cache(scratch, 0);
         std::string note;
-        const bool is_here = cache.find(source_key(from.words(), source.tree), note).has_value();
-        return amount(source.tree) + (is_here ? " · on this node already" : " · to be copied");
+        const bool is_here = cache.find(key, note).has_value();
+        return amount(source.tree) + (is_here ? " · on this node already" : " · to be copied") +
+               in_shared;
     } catch (const Error& error) {
         return error.what();
     }
@@ -65,13 +103,16 @@ void plan_staging(LaunchPlan& plan) {
     if (storage.scratch != "auto") {
         staging.scratch = fs::path(plan.workdir) / storage.scratch;
         staging.reason = "storage.scratch";
-    } else if (const SiteKey* site = site_scratch(plan)) {
+    } else if (const SiteKey* site = site_word(plan, "storage_management.scratch_space")) {
         staging.scratch = site->value;
         staging.reason = fmt::format("storage_management.scratch_space of {}", site->file);
     } else {
         staging.scratch = kDefaultScratch;
         staging.reason = "storage.scratch: auto";
     }
+    if (!storage.stage_in.empty())
+        staging.shared = shared_choice(plan);
+    staging.shared.fills = storage.fills_shared && !staging.shared.folder.empty();
     for (const StageInSpec& item : storage.stage_in) {
         const std::string from =
             is_remote(item.from) ? item.from : (fs::path(plan.workdir) / item.from).string();
@@ -88,8 +129,10 @@ void plan_staging(LaunchPlan& plan) {
 void look_at_staging(LaunchPlan& plan, std::chrono::milliseconds patience) {
     const Deadline deadline = Deadline::after(patience);
     for (StagedItem& item : plan.staging.items) {
-        const auto found = ask_in_time(
-            [item, scratch = plan.staging.scratch] { return look_at(item, scratch); }, deadline);
+        const auto found =
+            ask_in_time([item, scratch = plan.staging.scratch,
+                         shared = plan.staging.shared] { return look_at(item, scratch, shared); },
+                        deadline);
         item.found = found.value_or(fmt::format("its {} does not answer within {} s",
                                                 is_remote(item.from) ? "server" : "file system",
                                                 patience.count() / 1000));

@@ -5,6 +5,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "session/environment.hpp"
 #include "stage_cache/beneath.hpp"
+#include "stage_cache/shared_cache.hpp"
 #include "staging/node_words.hpp"
 #include "staging/stager_order.hpp"
 
@@ -12,6 +13,7 @@
 #include <asio/post.hpp>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -47,7 +49,9 @@ StageIn::~StageIn() {
     try {
         if (streams_)  // its folders let nobody write any more
             empty_beneath(streams_->lock(), streams_->path().string());
-        if (has_folder_)
+        if (has_folder_ && plan_.staging.shared.fills)
+            StageCache(SharedPlace{plan_.staging.shared.folder, ::geteuid()}, 0);
+        else if (has_folder_)
             StageCache(plan_.staging.scratch, 0);
     } catch (const Error&) {
         // The next job removes it.
@@ -314,14 +318,23 @@ int StageIn::started() const {
     return sum;
 }
 
+std::optional<HeldTree> StageIn::hold(const StagedData& data, std::string& why) const {
+    if (data.is_shared())
+        return SharedCache({plan_.staging.shared.folder, static_cast<uid_t>(data.shared_owner)})
+            .hold(data.entry, why);
+    StageCache cache(plan_.staging.scratch, plan_.spec.storage.limit_bytes.value_or(0));
+    return cache.hold(data.entry);
+}
+
 // The stager holds it until we do.
 void StageIn::take(const StagedData& data) {
-    StageCache cache(plan_.staging.scratch, plan_.spec.storage.limit_bytes.value_or(0));
-    auto held = cache.hold(data.entry);
+    std::string why;
+    auto held = hold(data, why);
     if (!held)
         return fail({exit_code::kCannotCreate,
-                     "storage.stage_in: " + data.path + " was removed again",
-                     "somebody removes what is in storage.scratch while jobs use it"});
+                     "storage.stage_in: " +
+                         (why.empty() ? data.path + " was removed again" : std::move(why)),
+                     "somebody removes what is in the cache while jobs use it"});
     held_[data.name] = std::move(*held);
     report_(DataStaged{.name = data.name,
                        .path = data.path,
@@ -329,6 +342,7 @@ void StageIn::take(const StagedData& data) {
                        .files = data.files,
                        .read_bytes = data.read_bytes,
                        .was_here = data.was_here,
+                       .is_shared = data.is_shared(),
                        .took = data.took});
     see_whether_all_began();
 }

@@ -76,6 +76,7 @@ private:
     std::function<void(const HandOver::Copy&)> copies_of(int item);
     void want(const WantedFiles& wanted);
     void give_handed(int item);
+    std::optional<HeldTree> hold(const StagedData& data, std::string& why) const;
     void take(const StagedData& data);
     void take(const StreamBegun& stream);
     void see_whether_all_began();

@@ -36,7 +36,10 @@ StagerOrder stager_order(const LaunchPlan& plan) {
         .streams = {},
         .items = {}};
     for (const StagedItem& item : plan.staging.items)
-        order.items.push_back({item.name, item.from, item.verify, item.unpack, item.streams});
+        order.items.push_back({item.name, item.from, item.verify, item.unpack, item.streams,
+                               plan.staging.shared.fills});
+    order.shared = {plan.staging.shared.folder, plan.staging.shared.owner,
+                    plan.staging.shared.fills};
     return order;
 }
 

@@ -158,7 +158,8 @@ std::string as_line(const StagerOrder& order) {
                          {"from", item.from},
                          {"verify", item.verify},
                          {"unpack", item.unpack},
-                         {"streams", item.streams}});
+                         {"streams", item.streams},
+                         {"for_all", item.for_all}});
     return line_of({{"role", static_cast<int>(order.role)},
                     {"scratch", order.scratch},
                     {"most_bytes", order.most_bytes},
@@ -166,7 +167,11 @@ std::string as_line(const StagerOrder& order) {
                     {"timeout_ms", order.timeout.count()},
                     {"keep_s", order.keep_s},
                     {"streams", order.streams},
-                    {"items", items}});
+                    {"items", items},
+                    {"shared",
+                     {{"folder", order.shared.folder},
+                      {"owner", order.shared.owner},
+                      {"fills", order.shared.fills}}}});
 }
 
 StagerOrder parse_order(std::string_view line) {
@@ -181,7 +186,11 @@ StagerOrder parse_order(std::string_view line) {
                           .items = {}};
         for (const Json& item : json.at("items"))
             order.items.push_back({text(item, "name"), text(item, "from"), text(item, "verify"),
-                                   text(item, "unpack"), item.at("streams").get<bool>()});
+                                   text(item, "unpack"), item.at("streams").get<bool>(),
+                                   item.at("for_all").get<bool>()});
+        const Json& shared = json.at("shared");
+        order.shared = {text(shared, "folder"), text(shared, "owner"),
+                        shared.at("fills").get<bool>()};
         return order;
     });
 }
@@ -222,7 +231,8 @@ std::string as_line(const StagerWord& word) {
                                   {"files", data.files},
                                   {"read_bytes", data.read_bytes},
                                   {"was_here", data.was_here},
-                                  {"ms", data.took.count()}});
+                                  {"ms", data.took.count()},
+                                  {"shared_owner", data.shared_owner}});
     for (const StreamBegun& stream : word.streams)
         json["streams"].push_back({{"name", stream.name},
                                    {"path", stream.path},
@@ -254,7 +264,8 @@ StagerWord parse_word(std::string_view line) {
                                    .files = number(data, "files"),
                                    .read_bytes = number(data, "read_bytes"),
                                    .was_here = data.at("was_here").get<bool>(),
-                                   .took = std::chrono::milliseconds(number(data, "ms"))});
+                                   .took = std::chrono::milliseconds(number(data, "ms")),
+                                   .shared_owner = number(data, "shared_owner")});
         for (const Json& stream : json.value("streams", Json::array()))
             word.streams.push_back({text(stream, "name"), text(stream, "path"),
                                     number(stream, "bytes"), number(stream, "files")});

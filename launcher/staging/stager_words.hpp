@@ -14,6 +14,7 @@ struct StagerItem {
     std::string name, from, verify;
     std::string unpack = {};  ///< "tar", "zip"; empty: it stays as it is
     bool streams = false;     ///< ranks start before all of it is there
+    bool for_all = false;     ///< every user of the machine has to be able to read the source
     bool operator==(const StagerItem&) const = default;
 };
 
@@ -22,6 +23,14 @@ enum class StagerRole {
     alone,  ///< nothing: it reads what it needs
     head,   ///< it looks at all sources, and reads what others hand on
     node,   ///< it is told of them, and reads what does not come
+};
+
+/// What the site has for all users on this node's disk (SharedCache).
+struct SharedOrder {
+    std::string folder;  ///< empty: it has none
+    std::string owner;   ///< whose it is, by name or number
+    bool fills = false;  ///< this job brings data there, in the place of its own user's cache
+    bool operator==(const SharedOrder&) const = default;
 };
 
 /// The agent's first word.
@@ -33,6 +42,7 @@ struct StagerOrder {
     std::int64_t keep_s = 0;
     std::string streams;  ///< the folder that ranks look into while data comes; empty: none does
     std::vector<StagerItem> items;
+    SharedOrder shared = {};
     bool operator==(const StagerOrder&) const = default;
 };
 std::string as_line(const StagerOrder& order);
@@ -87,6 +97,8 @@ struct StagedData {
     std::int64_t bytes = 0, files = 0, read_bytes = 0;
     bool was_here = false;
     std::chrono::milliseconds took{0};
+    std::int64_t shared_owner = -1;  ///< it is in the site's cache, which is this user's
+    bool is_shared() const { return shared_owner >= 0; }
     bool operator==(const StagedData&) const = default;
 };
 /// What ranks can be started with, though it still comes.

@@ -16,6 +16,7 @@
 #include "submission/job_end.hpp"
 #include "submission/judge_cluster.hpp"
 #include "submission/slurm_queue.hpp"
+#include "submission/staging_job.hpp"
 #include "submission/stored_job.hpp"
 
 #include <fmt/format.h>
@@ -93,6 +94,14 @@ bool Submission::prepare() {
     if (!errors_.empty())
         return false;
     script_ = render_batch_script(batch_.script);
+    if (request_.stage_first) {
+        const std::string why =
+            why_no_staging_job(batch_.script, spec_.storage, batch_.array.has_value());
+        if (!why.empty()) {
+            errors_.push_back({spec_.spec_file, 0, 0, "storage", why});
+            return false;
+        }
+    }
     look_at_code();
     check_stored_spec();
     stored_root_ = request_.read.stored.root;
@@ -233,10 +242,15 @@ int Submission::show() const {
     if (request_.json) {
         Json json = record();
         json["script"] = script_;
+        if (request_.stage_first)
+            json["staging_script"] = render_batch_script(staging_script_here());
         json["spec"] = stored_spec_;
         request_.print(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
     } else {
         request_.print(script_);
+        if (request_.stage_first)
+            request_.print("# ---- before it, on nodes that Slurm says (--nodelist)\n" +
+                           render_batch_script(staging_script_here()));
         for (std::size_t i = 0; i < elements_.size() && i < kShownElements; ++i)
             request_.say(fmt::format("element {}: {}", i, describe(elements_[i])));
         if (elements_.size() > kShownElements)
@@ -287,6 +301,8 @@ Json Submission::record() const {
                             {"bytes", copy_->bytes}};
     if (request_.read.sweep.makes_elements())
         json["sweep"] = sweep_json(request_.read.sweep, elements_, batch_.array);
+    if (request_.stage_first)
+        json["staging_job"] = staging_job_.empty() ? Json() : Json(staging_job_);
     if (job_id_.empty())
         json["job_id"] = nullptr;
     if (!cluster_.empty())
@@ -315,13 +331,14 @@ bool Submission::ask_slurm() {
     for (const std::string& what : verdict.unknown)
         tell("not known: " + what);
     errors_ = verdict.refused;
+    slurm_version_ = config_value(answers.config.value_or(""), "SLURM_VERSION");
     if (errors_.empty())
-        prefer_data_nodes(answers);
+        prefer_data_nodes();
     return errors_.empty();
 }
 
 /// Where earlier jobs have left what this one stages, it starts at once.
-void Submission::prefer_data_nodes(const ClusterAnswers& answers) {
+void Submission::prefer_data_nodes() {
     const auto nodes = nodes_with_data(no_code_[0], spec_.storage);
     const BatchOption* asked = batch_.script.option("nodes");
     long long needed = 1;
@@ -334,13 +351,7 @@ void Submission::prefer_data_nodes(const ClusterAnswers& answers) {
     if (static_cast<long long>(nodes.size()) < needed)
         return tell(
             fmt::format("{}, {} of the {} nodes that the job needs", where, nodes.size(), needed));
-    const CommandAnswer features =
-        ask_command(features_question(nodes), Deadline::after(kFeatureTime));
-    const std::string preferred =
-        features.good()
-            ? preferred_features(nodes, features.out,
-                                 config_value(answers.config.value_or(""), "SLURM_VERSION"))
-            : std::string();
+    const std::string preferred = features_of(nodes);
     if (preferred.empty())
         return tell(where + "; slurm_config.nodelist=" +
                     compress_hostlist(std::span(nodes).first(static_cast<std::size_t>(needed))) +
@@ -348,6 +359,70 @@ void Submission::prefer_data_nodes(const ClusterAnswers& answers) {
     batch_.script.options.push_back({"prefer", preferred});
     script_ = render_batch_script(batch_.script);
     tell(where + ": Slurm takes these where it can (--prefer)");
+}
+
+std::string Submission::features_of(const std::vector<std::string>& nodes) const {
+    const CommandAnswer features =
+        ask_command(features_question(nodes), Deadline::after(kFeatureTime));
+    return features.good() ? preferred_features(nodes, features.out, slurm_version_)
+                           : std::string();
+}
+
+/// Where Slurm would start the job if it were to begin now; or where the user has it.
+void Submission::choose_staging_nodes() {
+    if (!spec_.slurm.nodelist.empty())
+        return;
+    long long needed = 0;
+    parse_integer(batch_.script.option("nodes")->value.value_or(""), needed);
+    try {
+        staging_nodes_ = expand_hostlist(estimate_.nodes);
+    } catch (const Error&) {
+        staging_nodes_.clear();  // it has said none
+    }
+    if (static_cast<long long>(staging_nodes_.size()) != needed) {
+        staging_nodes_.clear();
+        return tell(
+            "--stage-first: Slurm does not say where the job would start: the data goes to "
+            "nodes that it chooses for the staging alone");
+    }
+    if (batch_.script.option("prefer") == nullptr)
+        prefer_ = features_of(staging_nodes_);
+    const bool is_preferred = !prefer_.empty() || batch_.script.option("prefer") != nullptr;
+    tell("--stage-first: the data goes to " + compress_hostlist(staging_nodes_) +
+         ", where Slurm expects to start the job" +
+         (is_preferred ? "; Slurm takes these for it where it can (--prefer)"
+                       : "; if it takes others then, the job stages there itself"));
+}
+
+BatchScript Submission::staging_script_here() const {
+    return staging_script(batch_.script, staging_nodes_, spec_.storage, folder_);
+}
+
+/// Before the job itself, which waits for its end, whatever that is: it can stage for itself.
+void Submission::submit_staging_job(const StoredJob& stored) {
+    choose_staging_nodes();
+    stored.add(kStagingScript, render_batch_script(staging_script_here()));
+    try {
+        const CommandAnswer answer =
+            ask_sbatch({"--parsable", (folder_ / kStagingScript).string()},
+                       "whether the job that stages was submitted is not known");
+        staging_job_ = split(trim(answer.out), ';')[0];
+    } catch (const ExitError& error) {
+        throw ExitError(error.exit_code(), error.code(),
+                        std::string("the job of --stage-first: ") + error.what(), error.hint());
+    }
+    depend_on("afterany:" + staging_job_);
+}
+
+/// Of a job that Slurm did not take.
+void Submission::take_back_staging_job() const {
+    if (staging_job_.empty())
+        return;
+    const CommandAnswer answer =
+        ask_command({"scancel", staging_job_}, Deadline::after(kFeatureTime));
+    if (!answer.good())
+        request_.say("job " + staging_job_ + ", which was to stage, is still there: scancel " +
+                     staging_job_);
 }
 
 void Submission::keep_code() {
@@ -366,8 +441,12 @@ void Submission::hand_over() {
             stored.add(stored_element(static_cast<int>(i)), element_spec(i));
         estimate_ = parse_estimate(tell_sbatch({"--test-only"}, "nothing was submitted").errors);
         keep_code();
+        if (request_.stage_first)
+            submit_staging_job(stored);
         stored.record(record());
         std::vector<std::string> options = {"--parsable"};
+        if (!prefer_.empty())
+            options.push_back("--prefer=" + prefer_);
         if (request_.hold)
             options.emplace_back("--hold");
         const CommandAnswer answer =
@@ -379,8 +458,10 @@ void Submission::hand_over() {
             if (!line.empty())
                 request_.say(line);
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::timeout)  // then it may be there
+        if (error.code() != ErrorCode::timeout) {  // then it may be there
+            take_back_staging_job();
             stored.remove();
+        }
         throw;
     }
     stored.record(record());
@@ -401,6 +482,9 @@ void Submission::tell_start() const {
         "job " + job_id_ + " (" + batch_.script.option("job-name")->value.value_or("") + ")";
     if (request_.hold)
         return request_.say(job + " is held: scontrol release " + job_id_);
+    if (!staging_job_.empty())
+        return request_.say(job + " waits for job " + staging_job_ +
+                            ", which stages its data: " + (folder_ / kStagingLog).string());
     if (estimate.at.empty())
         return request_.say(job + ": when it starts is not known; squeue --start -j " + job_id_);
     request_.say(job + ": Slurm expects to start it at " + estimate.at +

@@ -4,6 +4,7 @@
 #include "submission/code_state.hpp"
 #include "submission/job_end.hpp"
 #include "submission/slurm_queue.hpp"
+#include "submission/stored_job.hpp"
 #include "submission/submit_command.hpp"
 #include "sweep/elements.hpp"
 
@@ -49,7 +50,13 @@ private:
     void check_stored_spec() const;
     void lint_script();
     void tell(const std::string& line);
-    void prefer_data_nodes(const ClusterAnswers& answers);
+    void prefer_data_nodes();
+    /// --prefer of them; empty: it cannot be said so. Blocks 10 s at most.
+    std::string features_of(const std::vector<std::string>& nodes) const;
+    void choose_staging_nodes();
+    BatchScript staging_script_here() const;
+    void submit_staging_job(const StoredJob& stored);
+    void take_back_staging_job() const;
     void tell_notes();
     int show() const;
     void make_log_folders() const;
@@ -77,6 +84,11 @@ private:
     std::string job_id_, cluster_;
     std::string dependency_;  // on stages before, besides the spec's own
     StartEstimate estimate_;
+    // --stage-first
+    std::string slurm_version_;
+    std::vector<std::string> staging_nodes_;  // where the job is expected to start
+    std::string prefer_;                      // --prefer for these
+    std::string staging_job_;
 };
 
 }  // namespace autolaunch::launcher

@@ -14,6 +14,7 @@ struct SubmitRequest {
     std::vector<std::string> overrides;
     std::string version;  ///< of autolaunch
     bool dry_run = false, hold = false, wait = false, json = false, snapshot = false;
+    bool stage_first = false;  ///< a job before it brings its data (staging_job.hpp)
     EnvironmentMap environment;
     std::function<void(const std::string& line)> say;    ///< to stderr
     std::function<void(const std::string& text)> print;  ///< to stdout, for programs

@@ -152,7 +152,7 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
     if (plan.node_rank == 0) {
         lock_folder(folder_);
         first_generation_ = next_generation(path_);
-        if (plan.spec.run_dir.empty())
+        if (plan.spec.run_dir.empty() && !plan.spec.storage.is_all)  // no run of the trainer
             point_latest_at(path_);
     }
     // Whole or not at all: another node may write the same file, or a rank read it.

@@ -5,6 +5,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "remote_data/http_date.hpp"
 #include "remote_data/object_tree.hpp"
+#include "stage_cache/held_tree.hpp"
 #include "stage_cache/tree.hpp"
 
 #include <cstddef>
@@ -86,6 +87,29 @@ inline void check_address(const std::string& url) {
     lasting_query(url);
 }
 
+/// What lies in a site's cache, which is another user's: what makes sense reads the same once more.
+inline std::size_t check_cached_texts(const std::string& bytes) {
+    std::size_t taken = 0;
+    try {
+        const Tree tree = parse_manifest_text(bytes);
+        const std::string text = manifest_text(tree);
+        if (manifest_text(parse_manifest_text(text)) != text)
+            std::abort();
+        taken += tree.entries.size();
+    } catch (const Error&) {
+        // Another text.
+    }
+    try {
+        taken += parse_marks_text(bytes).size();
+    } catch (const Error&) {
+        // Another text.
+    }
+    const auto source = parse_source_text(bytes);
+    if (source && (source->name.find('/') != std::string::npos || source->keep_s < 0))
+        std::abort();
+    return taken + (source ? 1 : 0);
+}
+
 /// What servers and archives say: times, addresses, keys and entries. Aborts where one leads out,
 /// or where what signs an address is shown. How much was taken.
 inline std::size_t check_remote_bytes(const std::string& bytes) {
@@ -95,7 +119,7 @@ inline std::size_t check_remote_bytes(const std::string& bytes) {
         check_address(line);
         check_address(resolved_url(line, lines.front()));
     }
-    return taken + check_objects(lines) + check_archive(lines);
+    return taken + check_cached_texts(bytes) + check_objects(lines) + check_archive(lines);
 }
 
 }  // namespace autolaunch::launcher

@@ -4,6 +4,8 @@
 #include "kill_at_call.hpp"
 #include "processes.hpp"
 #include "retention/left_run.hpp"
+#include "stage_cache/open_to_all.hpp"
+#include "stage_cache/shared_cache.hpp"
 #include "stage_cache/stage_tree.hpp"
 #include "staging/item_source.hpp"
 #include "staging/stream_view.hpp"
@@ -676,6 +678,241 @@ TEST_CASE("a full disk is an error with its name, and leaves no half") {
         check_whole(cache);
     }
     ::umount(place.scratch().c_str());
+}
+
+namespace {
+
+constexpr uid_t kSomebodyElse = 65534;
+
+/// A site's cache of this user, beside a source that all can read.
+class SharedSite {
+public:
+    SharedSite() {
+        // The way to it has to be passable for others, and theirs to write to nowhere.
+        fs::permissions(place_.source().parent_path(), fs::perms(0711));
+        write(place_.source() / "one" / "file", std::string(5000, 's'));
+        write(place_.source() / "two", "2");
+        fs::create_symlink("one/file", place_.source() / "latest");
+        fs::permissions(place_.source(), fs::perms(0755));
+        fs::permissions(place_.source() / "one", fs::perms(0755));
+        fs::permissions(place_.source() / "one" / "file", fs::perms(0644));
+        fs::permissions(place_.source() / "two", fs::perms(0755));
+    }
+    const Place& place() const { return place_; }
+    SharedPlace shared() const { return {place_ / "shared", owner_}; }
+    std::string key() const {
+        return source_key(place_.source().string(), walk_source(place_.source()).tree);
+    }
+    /// What a job finds; `note` has to say that, or nothing.
+    std::optional<HeldTree> find(const std::string& expected = {}) const {
+        std::string note;
+        auto held = SharedCache(shared()).find(key(), note);
+        CAPTURE(note);
+        CHECK(expected.empty() == note.empty());
+        CHECK(note.find(expected) != std::string::npos);
+        return held;
+    }
+
+private:
+    Place place_;
+    uid_t owner_ = ::geteuid();
+};
+
+/// As another user, in a process of its own. True without one that can become him.
+bool as_somebody_else(const std::function<bool()>& act) {
+    if (::geteuid() != 0)
+        return true;
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool is_he = ::setgid(kSomebodyElse) == 0 && ::setuid(kSomebodyElse) == 0;
+        ::_exit(is_he && act() ? 0 : 1);
+    }
+    int status = 0;
+    return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("a site's cache is for all to read, by the key of what they can read, and to list not") {
+    const SharedSite site;
+    CHECK_FALSE(site.find());  // nobody has made it
+    {
+        StageCache cache(site.shared(), kPlenty);
+        CHECK_FALSE(stage(cache, site.place().source()).was_here);
+        CHECK(stage(cache, site.place().source()).was_here);
+    }
+    const auto held = site.find();
+    REQUIRE(held);
+    CHECK(held->is_shared);
+    CHECK(held->bytes == 5001);
+    const fs::path folder = site.shared().folder;
+    CHECK(mode_of(folder) == 0755);
+    for (const char* passed : {"data", "sources"})
+        CHECK(mode_of(folder / passed) == 0711);
+    for (const char* own : {"parts", "gone", "copies"})
+        CHECK(mode_of(folder / own) == 0700);
+    for (const char* text : {"manifest", "marks"})
+        CHECK(mode_of(folder / "data" / held->name / text) == 0444);
+    CHECK(mode_of(folder / "sources" / site.key()) == 0444);
+    CHECK(as_somebody_else([&] {
+        std::string note;
+        const auto his = SharedCache(site.shared()).find(site.key(), note);
+        std::error_code refused;
+        fs::directory_iterator(folder / "data", refused);
+        bool cannot_fill = false;
+        try {
+            StageCache(site.shared(), kPlenty);
+        } catch (const ExitError& error) {
+            cannot_fill = error.exit_code() == 77;
+        }
+        return his && slurp(his->path / "latest") == std::string(5000, 's') && refused &&
+               cannot_fill && !SharedCache(site.shared()).find(std::string(32, '0'), note) &&
+               note.empty();
+    }));
+}
+
+TEST_CASE("what a job uses of a site's cache its owner does not remove") {
+    const SharedSite site;
+    StageCache cache(site.shared(), kPlenty);
+    const std::string name = stage(cache, site.place().source()).held.name;
+    auto held = site.find();
+    std::string note;
+    auto again = SharedCache(site.shared()).hold(name, note);
+    REQUIRE(again);
+    CHECK(again->path == held->path);
+    held.reset();
+    CHECK_FALSE(cache.remove(name));
+    again.reset();
+    // A job leaves the time of its use at the manifest, which its owner's look does not touch.
+    const fs::path folder = site.shared().folder / "data" / name;
+    const timespec long_ago[2] = {{.tv_sec = 1000, .tv_nsec = 0}, {.tv_sec = 1000, .tv_nsec = 0}};
+    REQUIRE(::utimensat(AT_FDCWD, folder.c_str(), long_ago, 0) == 0);
+    const timespec later[2] = {{.tv_sec = 2000, .tv_nsec = 0},
+                               {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+    REQUIRE(::utimensat(AT_FDCWD, (folder / "manifest").c_str(), later, 0) == 0);
+    for (int look = 0; look < 2; ++look)
+        CHECK(cache.list().at(0).used_s == 2000);
+    CHECK(cache.remove(name));
+    CHECK_FALSE(site.find());
+}
+
+TEST_CASE("nothing is believed in a site's cache that others than its owner could have written") {
+    const SharedSite site;
+    const fs::path folder = site.shared().folder;
+    StageCache cache(site.shared(), kPlenty);
+    const fs::path data = folder / "data" / stage(cache, site.place().source()).held.name;
+    const fs::path source = folder / "sources" / site.key();
+    const auto open_to_others = [&](const fs::path& path, const std::string& expected) {
+        CAPTURE(path.string());
+        const mode_t was = mode_of(path);
+        REQUIRE(::chmod(path.c_str(), was | S_IWGRP) == 0);
+        CHECK_FALSE(site.find(expected));
+        REQUIRE(::chmod(path.c_str(), was) == 0);
+        if (::geteuid() != 0)
+            return;
+        REQUIRE(::lchown(path.c_str(), kSomebodyElse, 0) == 0);
+        CHECK_FALSE(site.find("belongs to user 65534"));
+        REQUIRE(::lchown(path.c_str(), 0, 0) == 0);
+    };
+    for (const fs::path& path : {folder, folder.parent_path(), folder / "data", folder / "sources",
+                                 source, data, data / "manifest", data / "marks", data / "tree"})
+        open_to_others(path, path.string() + " may be written by others");
+    open_to_others(data / "tree" / "one", "one may be written by others");
+    open_to_others(data / "tree" / "two", "two has another size or mode");
+    CHECK(site.find());
+    for (const fs::path& path : {folder, folder / "data", folder / "sources", source, data,
+                                 data / "manifest", data / "tree"}) {
+        CAPTURE(path.string());
+        const fs::path elsewhere = site.place() / "elsewhere";
+        fs::rename(path, elsewhere);
+        fs::create_symlink(elsewhere, path);
+        CHECK_FALSE(site.find("is not used for this: "));
+        fs::remove(path);
+        fs::rename(elsewhere, path);
+    }
+    CHECK(site.find());
+    expect_exit(73, "may be written by others", [&] {
+        fs::permissions(folder / "data", fs::perms(0775));
+        StageCache(site.shared(), kPlenty);
+    });
+    expect_exit(73, "everybody may write to", [&] {
+        fs::permissions(folder / "data", fs::perms(0777));
+        StageCache(site.shared(), kPlenty);
+    });
+    CHECK_FALSE(SharedCache({"shared", 0}).place().folder.is_absolute());
+    std::string note;
+    CHECK_FALSE(SharedCache({"shared", 0}).find(site.key(), note));
+    CHECK(note.find("no absolute path") != std::string::npos);
+}
+
+TEST_CASE("killed at any system call of its filling, a site's cache has what all can read or not") {
+    const SharedSite site;
+    const auto killed_at = [&](int fatal) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+                ::_exit(77);
+            ::raise(SIGSTOP);
+            StageCache its(site.shared(), kPlenty);
+            CopyProgress progress;
+            StagingRequest request;
+            request.copy.threads = 1;
+            stage(its, site.place().source(), progress, request);
+            ::_exit(0);
+        }
+        return run_until(child, fatal);
+    };
+    const int calls = killed_at(0);
+    if (calls == -77)
+        return;  // a case above has said so
+    StageCache cache(site.shared(), kPlenty);
+    int found = 0, not_there = 0;
+    for (const int fatal : autolaunch::testing::fatal_calls(calls, 3)) {
+        CAPTURE(fatal);
+        for (const StageCache::Found& one : cache.list())
+            CHECK(cache.remove(one.name));
+        killed_at(fatal);
+        const auto held = site.find();
+        ++(held ? found : not_there);
+        if (held)
+            CHECK(slurp(held->path / "one" / "file") == std::string(5000, 's'));
+        CHECK(stage(cache, site.place().source()).held.files == 2);
+        CHECK(site.find());
+        CHECK(as_somebody_else([&] {
+            std::string note;
+            return SharedCache(site.shared()).find(site.key(), note).has_value();
+        }));
+    }
+    CHECK(found > 0);
+    CHECK(not_there > 0);
+}
+
+TEST_CASE("only what everybody can read where it lies is for a site's cache") {
+    const SharedSite site;
+    const fs::path source = site.place().source();
+    const auto look = [&](const fs::path& what) { require_open_to_all(walk_source(what)); };
+    CHECK_NOTHROW(look(source));
+    CHECK_NOTHROW(look(source / "two"));
+    const auto refused = [&](const fs::path& path, int mode, const fs::path& what) {
+        CAPTURE(path.string());
+        const mode_t was = mode_of(path);
+        fs::permissions(path, fs::perms(mode));
+        expect_exit(65, path.string() + " is not for everybody to read", [&] { look(what); });
+        fs::permissions(path, fs::perms(was));
+    };
+    refused(source / "two", 0640, source);
+    refused(source / "two", 0604, source);
+    refused(source / "two", 0640, source / "two");
+    refused(source / "one", 0711, source);
+    refused(source, 0710, source);
+    refused(source.parent_path(), 0700, source);
+    refused(source.parent_path(), 0710, source / "two");
+    // What an archive holds may have any modes: they are opened.
+    StageCache cache(site.shared(), kPlenty);
+    fs::permissions(source / "one" / "file", fs::perms(0700));
+    const StagedTree staged = stage(cache, source);
+    CHECK(mode_of(staged.held.path / "one" / "file") == 0555);
+    CHECK(mode_of(staged.held.path / "two") == 0555);
 }
 
 }  // namespace stage_cache_test

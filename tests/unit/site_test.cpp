@@ -210,6 +210,16 @@ TEST_CASE("a job that loosens is refused with both lines") {
     CHECK(refused("memory_management: {swap_enabled: false}",
                   "memory_management: {swap_enabled: true}")
               .find("a job cannot change it") != std::string::npos);
+    CHECK(
+        refused("storage_management: {shared_cache: /a}", "storage_management: {shared_cache: /b}")
+            .find("a job cannot change it") != std::string::npos);
+    CHECK(tightened("storage_management: {shared_cache: /a}",
+                    "storage_management: {shared_cache: /a}")
+              .errors == Lines{});
+    // Nor where the administrator says nothing: what is believed there is his word.
+    CHECK(refused("audit: {enabled: true}", "storage_management: {shared_cache_owner: me}") ==
+          "job.yaml:1:42: storage_management.shared_cache_owner: is the administrator's to say, in "
+          "his file; a job cannot");
     CHECK(refused("network_security: {firewall_rules: [{port: 1}]}",
                   "network_security: {firewall_rules: [{port: 1}, {port: 22}]}")
               .find("not add any") != std::string::npos);

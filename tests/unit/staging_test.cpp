@@ -48,7 +48,8 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                             .timeout = std::chrono::milliseconds(3),
                             .keep_s = 4,
                             .streams = "/s/of-x",
-                            .items = {{"a", "/b\n", "c", "tar"}, {"b", "/c", "", "", true}}};
+                            .items = {{"a", "/b\n", "c", "tar"}, {"b", "/c", "", "", true, true}},
+                            .shared = {"/d", "datasets", true}};
     CHECK(parse_order(as_line(order)) == order);
     const SeenSource seen{2, "key", "address", "/l", "/f", "only", 5};
     const AgentWord answer{.sources = {seen},
@@ -58,7 +59,7 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                            .deserted = true};
     CHECK(parse_agent_word(as_line(answer)) == answer);
     const StagerWord word{
-        .staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4)}},
+        .staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4), 2004}},
         .streams = {{"m", "/v", 5, 6}},
         .progress = {{"n", 1, 2}},
         .failed = {{65, "what", "hint"}},

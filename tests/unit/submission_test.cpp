@@ -5,6 +5,7 @@
 #include "submission/data_nodes.hpp"
 #include "submission/job_end.hpp"
 #include "submission/judge_cluster.hpp"
+#include "submission/staging_job.hpp"
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -749,6 +750,40 @@ TEST_CASE("nodes are preferred by features that are their names") {
     CHECK(preferred_features(nodes, answer, "").empty());
     CHECK(preferred_features(nodes, "n1|n1\nn2|(null)\n", "23.11.1").empty());
     CHECK(preferred_features(nodes, "sinfo: error", "23.11.1").empty());
+}
+
+TEST_CASE("before a job there may be a small one that stages its data") {
+    const std::string text =
+        "trainer: {command: [/bin/true]}\nstorage: {stage_in: [{from: /d, as: d}]}\n"
+        "slurm_config: {job_name: gpt, nodes: 4, gpus_per_node: 8, cpus_per_task: 16, mem: 0,\n"
+        "  exclusive: true, partition: gpu, account: ml, time_limit: 2-00:00:00, modules: [cuda],\n"
+        "  output: 'logs/%j.out', mail_type: END}\n";
+    const BatchRequest job = request_of(text);
+    StorageSpec storage;
+    storage.stage_in.push_back({.from = "/d", .name = "d", .verify = {}, .unpack = {}});
+    CHECK(why_no_staging_job(job.script, storage, false) == "");
+    CHECK(contains(why_no_staging_job(job.script, storage, true), "this is an array"));
+    CHECK(contains(why_no_staging_job(job.script, {}, false), "names nothing to stage"));
+    const BatchScript script = staging_script(job.script, {"n1", "n2", "n3", "n5"}, storage, "/f");
+    CHECK(render_batch_script(script) ==
+          "#!/bin/bash -l\n"
+          "# By autolaunch submit --stage-first: brings the data of the job of this spec\n"
+          "#SBATCH --job-name=gpt-stage-in\n#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n"
+          "#SBATCH --cpus-per-task=1\n#SBATCH --mem=2G\n#SBATCH --time=60\n"
+          "#SBATCH --no-requeue\n#SBATCH --open-mode=append\n#SBATCH --output=/f/stage-in.log\n"
+          "#SBATCH --partition=gpu\n#SBATCH --account=ml\n#SBATCH --chdir=\"/home/amy/my runs\"\n"
+          "#SBATCH --deadline=now+120minutes\n#SBATCH --nodelist=n[1-3,5]\n"
+          "\nset -e\nmodule load cuda\n"
+          "exec srun /usr/local/bin/autolaunch stage-in -c /f/spec.yaml\n");
+    CHECK(read_batch_script(render_batch_script(script)) == script);
+    storage.timeout = std::chrono::seconds(61);
+    CHECK(staging_time(storage) == std::chrono::minutes(3));
+    // What the job waits for may make the data.
+    const BatchScript later = staging_script(
+        request_of(text, {"slurm_config.dependency=afterok:7"}).script, {}, storage, "/f");
+    CHECK(later.option("dependency")->value == "afterok:7");
+    CHECK(later.option("deadline") == nullptr);
+    CHECK(later.option("nodelist") == nullptr);
 }
 
 TEST_CASE("any bytes at all may be an answer") {

@@ -2,8 +2,11 @@
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
+#include "base/user_database.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/tree_walk.hpp"
+
+#include <unistd.h>
 
 #include <utility>
 
@@ -22,6 +25,19 @@ std::optional<FileHere> copy_here(const std::map<std::string, std::string>& copi
     return digest ? std::optional(FileHere{found->second, *digest}) : std::nullopt;
 }
 
+/// Of the job's user, or that of the site where he fills it.
+StageCache open_cache(const StagerOrder& order) {
+    if (!order.shared.fills)
+        return StageCache(order.scratch, order.most_bytes);
+    const UserNumber owner = number_of_user(order.shared.owner);
+    if (owner.answer != DatabaseAnswer::exists)
+        throw ExitError(
+            exit_code::kUnavailable, ErrorCode::system,
+            "storage_management.shared_cache_owner: this node knows no user " + order.shared.owner,
+            "getent passwd has to know him on every node");
+    return StageCache(SharedPlace{order.shared.folder, owner.uid}, order.most_bytes);
+}
+
 }  // namespace
 
 std::string path_there(const SeenSource& seen, const TreeEntry& entry) {
@@ -29,14 +45,47 @@ std::string path_there(const SeenSource& seen, const TreeEntry& entry) {
 }
 
 Stager::Stager(AgentLine& agent, StagerOrder order, const Environment& environment)
-    : agent_(agent),
-      order_(std::move(order)),
-      watch_(order_.timeout),
-      cache_(order_.scratch, order_.most_bytes) {
+    : agent_(agent), order_(std::move(order)), watch_(order_.timeout), cache_(open_cache(order_)) {
+    open_shared_cache();
     if (order_.role != StagerRole::alone)
         copies_.emplace(cache_.make_folder_for_copies());
     for (const StagerItem& item : order_.items)
         sources_.push_back(std::make_unique<ItemSource>(item, environment, &watch_.signs));
+}
+
+void Stager::open_shared_cache() {
+    if (order_.shared.folder.empty() || order_.shared.fills)
+        return;
+    const UserNumber owner = number_of_user(order_.shared.owner);
+    if (owner.answer == DatabaseAnswer::exists)
+        shared_.emplace(SharedPlace{order_.shared.folder, owner.uid});
+    else
+        say_once("the site's shared cache " + order_.shared.folder + " is not used: " +
+                 (owner.answer == DatabaseAnswer::none ? "this node knows no user "
+                                                       : "no database says within 10 s who is ") +
+                 order_.shared.owner);
+}
+
+std::int64_t Stager::shared_owner() const { return shared_ ? shared_->place().owner : ::geteuid(); }
+
+void Stager::say_once(std::string note) {
+    if (!note.empty() && said_.insert(note).second)
+        say({.notes = {std::move(note)}});
+}
+
+std::optional<HeldTree> Stager::find(const std::string& key) {
+    std::string note;
+    auto held = shared_ ? shared_->find(key, note) : std::nullopt;
+    say_once(std::exchange(note, {}));
+    if (!held)
+        held = cache_.find(key, note);
+    say_once(std::move(note));
+    return held;
+}
+
+void Stager::remember(int item, const std::string& key, const HeldTree& held) {
+    if (held.is_shared == cache_.is_shared())
+        cache_.remember(key, held, wish_of(item));
 }
 
 void Stager::watch(int item, const CopyProgress* progress, std::int64_t of) {
@@ -91,13 +140,18 @@ void Stager::tell_staged(int item, const StagedTree& staged, const CopyProgress&
                      .read_bytes = by_mover ? progress.bytes - progress.found_bytes
                                             : progress.read_bytes.load(),
                      .was_here = staged.was_here,
-                     .took = took}},
+                     .took = took,
+                     .shared_owner = staged.held.is_shared ? shared_owner() : -1}},
          .notes = staged.notes});
 }
 
 StagedTree Stager::read_alone(int item, CopyProgress& progress) {
     SourceTree source = source_of(item).look();
     const std::string key = source_key(source_of(item).words(), source.tree);
+    if (auto held = find(key)) {
+        remember(item, key, *held);
+        return {.held = std::move(*held), .was_here = true, .notes = {}};
+    }
     return copy(item, source, key, {}, progress);
 }
 
@@ -108,15 +162,12 @@ StagedTree Stager::have_handed(int item, CopyProgress& progress) {
     if (!is_handed)
         return read_alone(item, progress);
     const SeenSource seen = seen_.at(item);
-    std::string note;
-    if (auto held = cache_.find(seen.key, note)) {
-        cache_.remember(seen.key, *held, wish_of(item));
+    if (auto held = find(seen.key)) {
+        remember(item, seen.key, *held);
         return {.held = std::move(*held), .was_here = true, .notes = {}};
     }
     cache_.make_room(seen.bytes);
     StagerWord word;
-    if (!note.empty())
-        word.notes.push_back(std::move(note));
     word.wanted.push_back(
         order_.role == StagerRole::head
             ? offer_of(seen, trees_[item].tree)
@@ -133,13 +184,11 @@ StagedTree Stager::have_handed(int item, CopyProgress& progress) {
 /// Until the head says what there is of it, and that it can be had, or this node has it already.
 /// False: there is no head any more.
 bool Stager::await_source(int item) {
-    std::string note;
     for (;;) {
         if (is_deserted_)
             return false;
         const auto seen = seen_.find(item);
-        if (seen != seen_.end() &&
-            (!seen->second.folder.empty() || cache_.find(seen->second.key, note)))
+        if (seen != seen_.end() && (!seen->second.folder.empty() || find(seen->second.key)))
             return true;
         hear_agent();
     }

@@ -2,6 +2,7 @@
 #include "base/environment.hpp"
 #include "base/locked_folder.hpp"
 #include "hand_over/node_cache.hpp"
+#include "stage_cache/shared_cache.hpp"
 #include "stage_cache/stage_tree.hpp"
 #include "staging/item_source.hpp"
 #include "staging/stager/agent_line.hpp"
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,13 @@ private:
         return source_of(item).is_remote() || source_of(item).is_unpacked() || streams(item);
     }
     bool streams(int item) const { return source_of(item).streams(); }
+    /// What this node has of a version: for all its users, or for this one.
+    std::optional<HeldTree> find(const std::string& key);
+    /// As far as it is this user's to write there.
+    void remember(int item, const std::string& key, const HeldTree& held);
+    void open_shared_cache();
+    std::int64_t shared_owner() const;
+    void say_once(std::string note);
     void watch(int item, const CopyProgress* progress, std::int64_t of);
 
     void stage(int item);
@@ -82,13 +91,15 @@ private:
     static void add_facts(WantedFiles& offer, const std::vector<const TreeEntry*>& files);
     void offer_own(int item, const HeldTree& held);
     void prepare(const AgentWord& word);
-    void link_for_others(const SeenSource& seen, const HeldTree& held) const;
+    void link_for_others(const SeenSource& seen, const HeldTree& held);
     std::string place_for(int item) const;
 
     AgentLine& agent_;
     const StagerOrder order_;
     Watch watch_;
     StageCache cache_;
+    std::optional<SharedCache> shared_;  ///< in which this node looks first
+    std::set<std::string> said_;
     std::optional<LockedFolder> copies_;
     std::vector<std::unique_ptr<ItemSource>> sources_;
     std::map<int, SourceTree> trees_;  ///< on the head

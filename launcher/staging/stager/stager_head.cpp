@@ -76,15 +76,12 @@ void Stager::list_for_others(SeenSource& seen) const {
 
 /// What is here already is handed on from here.
 void Stager::see_own_copy(SeenSource& seen) {
-    std::string note;
-    auto held = cache_.find(seen.key, note);
-    if (!note.empty())
-        say({.notes = {note}});
+    auto held = find(seen.key);
     if (!held)
         return;
     take_unpacked(seen.item, *held);
     set_own_place(seen, *held);
-    cache_.remember(seen.key, *held, wish_of(seen.item));
+    remember(seen.item, seen.key, *held);
     held_[seen.item] = std::move(*held);
 }
 
@@ -157,17 +154,21 @@ void Stager::prepare(const AgentWord& word) {
     }
 }
 
-void Stager::link_for_others(const SeenSource& seen, const HeldTree& held) const {
+void Stager::link_for_others(const SeenSource& seen, const HeldTree& held) {
+    std::int64_t to_copy = 0;
     try {
         const NodeCache cache(place_for(seen.item), std::numeric_limits<std::int64_t>::max(),
                               false);
         for (const TreeEntry& entry : cache_.tree_of(held).entries) {
             const std::string path = path_there(seen, entry);
             const auto file = entry.kind == TreeEntry::Kind::file ? look_at(path) : std::nullopt;
-            if (file && file->bytes > 0)
+            if (file && file->bytes > 0 &&
                 ::link(path.c_str(),
-                       cache.path_of(copy_key(*file) + '-' + hex128(entry.digest)).c_str());
+                       cache.path_of(copy_key(*file) + '-' + hex128(entry.digest)).c_str()) != 0)
+                to_copy += entry.bytes;  // of the site's cache, which is another user's
         }
+        if (to_copy > 0 && held.is_shared)
+            cache_.make_room(to_copy);
     } catch (const Error& error) {
         say({.notes = {std::string("what is handed on is copied once more: ") + error.what()}});
     }

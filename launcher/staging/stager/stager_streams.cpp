@@ -52,13 +52,10 @@ void Stager::look_alone(int item) {
                    .folder = {},
                    .only = {},
                    .bytes = trees_[item].tree.bytes()};
-    std::string note;
-    if (auto held = cache_.find(seen_[item].key, note)) {
-        cache_.remember(seen_[item].key, *held, wish_of(item));
+    if (auto held = find(seen_[item].key)) {
+        remember(item, seen_[item].key, *held);
         held_[item] = std::move(*held);
     }
-    if (!note.empty())
-        say({.notes = {std::move(note)}});
 }
 
 /// On another node than the head: of the one that the head has seen, from there. False: there is no
@@ -68,17 +65,14 @@ bool Stager::have_listing(int item) {
     if (!await_source(item))
         return watch_.is_elsewhere = false;
     const SeenSource seen = seen_.at(item);
-    std::string note;
-    if (auto held = cache_.find(seen.key, note)) {
-        cache_.remember(seen.key, *held, wish_of(item));
+    if (auto held = find(seen.key)) {
+        remember(item, seen.key, *held);
         held_[item] = std::move(*held);
         watch_.is_elsewhere = false;
         return true;
     }
     cache_.make_room(seen.bytes);
     StagerWord word;
-    if (!note.empty())
-        word.notes.push_back(std::move(note));
     word.wanted.push_back({.item = item, .copies = place_for(item), .paths = {}, .sizes = {}});
     say(word);
     const auto has_listing = [&] {

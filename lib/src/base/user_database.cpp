@@ -1,6 +1,7 @@
 #include "base/user_database.hpp"
 
 #include "base/ask_in_time.hpp"
+#include "base/text.hpp"
 
 #include <pwd.h>
 #include <unistd.h>
@@ -45,7 +46,27 @@ UserQuestion question_of(uid_t uid) {
     return *asked;
 }
 
+UserNumber ask_for_number(const std::string& name) {
+    passwd record{};
+    std::vector<char> room;
+    const auto ask = [&name](auto... rest) { return ::getpwnam_r(name.c_str(), rest...); };
+    const DatabaseAnswer answer = ask_database(ask, record, room);
+    return {answer, answer == DatabaseAnswer::exists ? record.pw_uid : 0};
+}
+
 }  // namespace
+
+// Root needs no database, nor does a number.
+UserNumber number_of_user(const std::string& name) {
+    constexpr long long kMostUser = 0xFFFFFFFELL;
+    long long number = 0;
+    if (name == "root")
+        return {DatabaseAnswer::exists, 0};
+    if (parse_integer(name, number) && number >= 0 && number <= kMostUser)
+        return {DatabaseAnswer::exists, static_cast<uid_t>(number)};
+    return ask_in_time([name] { return ask_for_number(name); }, Deadline::after(kUserTime))
+        .value_or(UserNumber{DatabaseAnswer::no_answer, 0});
+}
 
 UserRecord own_user_record() {
     const uid_t uid = ::geteuid();

@@ -39,6 +39,13 @@ struct UserRecord {
     std::string home;  ///< empty in these cases
 };
 
+/// A user's number by his name, or by that number itself. Blocks as the databases do, 10 s at most.
+struct UserNumber {
+    DatabaseAnswer answer = DatabaseAnswer::none;
+    uid_t uid = 0;  ///< where there is such a user
+};
+UserNumber number_of_user(const std::string& name);
+
 /// Of this process's effective user. Asked for once a process, for 10 s at most: what comes later
 /// counts for who asks later. Any thread.
 UserRecord own_user_record();

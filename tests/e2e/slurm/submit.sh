@@ -65,6 +65,36 @@ test_nodes_that_have_the_data_are_preferred() {
     contains "too few" err.log "earlier jobs have left this data on node2, 1 of the 2 nodes that the job needs"
     login scancel "$job"
 }
+test_a_small_job_stages_first() {
+    local staging scratch=/var/tmp/first-$$
+    mkdir -p first && echo tokens >first/a
+    train 'cat $AUTOLAUNCH_DATA_TOKENS/a' 'output: first-%j.log' 'nodes: 2'
+    printf 'storage: {scratch: %s, stage_in: [{from: first, as: tokens}]}\n' "$scratch" >>train.yaml
+    sub -c train.yaml --stage-first --dry-run
+    contains "its script" out.log "stage-in -c $PWD/runs/.submitted/small-"
+    sub -c train.yaml --stage-first --wait --json
+    expect "exit code: $(cat err.log first-*.log runs/.submitted/small-*/stage-in.log)" 0 "$code"
+    contains "where it goes" err.log "--stage-first: the data goes to node[1-2], where Slurm expects to start the job; Slurm takes these for it where it can (--prefer)"
+    job=$(sed -n 's/.*"job_id": "\([0-9]*\)".*/\1/p' out.log) staging=$(sed -n 's/.*"staging_job": "\([0-9]*\)".*/\1/p' out.log)
+    contains "what the job waits for" err.log "waits for job $staging, which stages its data"
+    expect "how the staging ended" "COMPLETED node[1-2]" "$(job_field "$staging" JobState) $(job_field "$staging" NodeList)"
+    contains "what was staged" runs/.submitted/small-*/stage-in.log "staged    tokens: 7 B in 1 file in "
+    contains "the job" "runs/$job/events.jsonl" '"name":"tokens","path"'
+    expect "what it found on both nodes" 2 "$(grep -h '"event":"data_staged"' "runs/$job"/events*.jsonl | grep -c '"was_here":true')"
+    expect "the newest run" "$job" "$(readlink runs/latest)"
+    # A staging that fails, or that Slurm drops, keeps no job from its own.
+    echo more >first/b
+    sub -c train.yaml --stage-first --wait slurm_config.setup='["[[ $SLURM_JOB_NAME != *-stage-in ]] || exit 3"]'
+    expect "exit code: $(cat err.log)" 0 "$code"
+    grep -h '"event":"data_staged"' "runs/$job"/events*.jsonl | grep -q '"was_here":false' || fail "the job behind a staging that failed found it all"
+    # What cannot be: nothing is submitted, or what was is taken back.
+    sub -c train.yaml --stage-first slurm_config.array=0-1
+    expect "an array" 65 "$code"
+    contains "an array" err.log "--stage-first is of one job, and this is an array"
+    sub -c train.yaml --stage-first --hold slurm_config.account=nobody
+    [ "$code" = 0 ] || expect "jobs that are left" "" "$(login squeue -h -n small-stage-in)"
+    [ "$code" != 0 ] || login scancel "$job"
+}
 test_a_requeue_and_an_array_read_the_spec_as_it_was() {
     train 'echo seed $SEED; [ ${SLURM_RESTART_COUNT:-0} = 1 ] || exec sleep 60' 'array: 3' 'output: out-%a.log'
     printf '  setup: [export SEED=$((40 + SLURM_ARRAY_TASK_ID))]\n' >>train.yaml

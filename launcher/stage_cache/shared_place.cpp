@@ -1,0 +1,87 @@
+#include "stage_cache/shared_place.hpp"
+
+#include "base/network_file_system.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH, kShownMode = 07777;
+
+[[noreturn]] void not_believed(const std::string& what) {
+    throw Error(ErrorCode::mismatch, what,
+                "every folder on the way has to be root's or the owner's, and nobody else's to "
+                "write to");
+}
+
+/// Who may rename what is in a folder can put another one in its place. A sticky one, as /tmp, lets
+/// that nobody do but the owner of what is there.
+void check_way(const fs::path& way, uid_t owner) {
+    for (fs::path at = way;; at = at.parent_path()) {
+        struct stat facts {};
+        if (::lstat(at.c_str(), &facts) != 0)
+            throw SystemError(errno, "look at " + at.string());
+        if (facts.st_uid != 0 && facts.st_uid != owner)
+            not_believed(fmt::format("{} belongs to user {}", at.string(), facts.st_uid));
+        if ((facts.st_mode & kOthersWrite) != 0 && (facts.st_mode & S_ISVTX) == 0)
+            not_believed(fmt::format("{} may be written by others than its owner (mode {:04o})",
+                                     at.string(), facts.st_mode & kShownMode));
+        if (!at.has_relative_path())
+            return;
+    }
+}
+
+}  // namespace
+
+std::string why_not_believed(const struct stat& facts, uid_t owner) {
+    if (facts.st_uid != owner)
+        return fmt::format("belongs to user {}, and not to user {}", facts.st_uid, owner);
+    if ((facts.st_mode & kOthersWrite) != 0)
+        return fmt::format("may be written by others than its owner (mode {:04o})",
+                           facts.st_mode & kShownMode);
+    return {};
+}
+
+std::optional<SharedFolder> open_shared(const SharedPlace& place) {
+    const fs::path asked = place.folder.has_filename() ? place.folder : place.folder.parent_path();
+    if (!asked.is_absolute() || !asked.has_relative_path())
+        throw Error(ErrorCode::invalid_argument,
+                    '"' + place.folder.string() + "\" is no absolute path of a folder",
+                    "storage_management.shared_cache: /local/datasets");
+    std::error_code error;
+    const fs::path way = fs::canonical(asked.parent_path(), error);
+    if (error == std::errc::no_such_file_or_directory)
+        return std::nullopt;
+    if (error)
+        throw SystemError(error.value(), "look at " + asked.parent_path().string());
+    SharedFolder folder{.fd = {}, .path = way / asked.filename()};
+    folder.fd.reset(::open(folder.path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder.fd && errno == ENOENT)
+        return std::nullopt;
+    if (!folder.fd && (errno == ELOOP || errno == ENOTDIR))
+        not_believed(folder.path.string() + " is no folder, or a link");
+    struct stat facts {};
+    if (!folder.fd || ::fstat(folder.fd.get(), &facts) != 0)
+        throw SystemError(errno, "open " + folder.path.string());
+    if (const std::string why = why_not_believed(facts, place.owner); !why.empty())
+        not_believed(folder.path.string() + ' ' + why);
+    check_way(way, place.owner);
+    if (is_network_file_system(folder.path))
+        throw Error(ErrorCode::invalid_argument,
+                    folder.path.string() + " is on a file system of a network",
+                    "storage_management.shared_cache is a folder on each node's own disk");
+    return folder;
+}
+
+}  // namespace autolaunch::launcher

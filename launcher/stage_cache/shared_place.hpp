@@ -1,0 +1,32 @@
+#pragma once
+#include "base/unique_fd.hpp"
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// A folder on this node's own disk with data for the jobs of all users, and whose it is: both the
+/// administrator's word, for what is believed there is what that user has put there.
+struct SharedPlace {
+    std::filesystem::path folder;
+    uid_t owner = 0;
+};
+
+/// Why something there may be another one's than the owner's. Empty: only he can have written it.
+/// Pure.
+std::string why_not_believed(const struct stat& facts, uid_t owner);
+
+/// That folder, opened by way of folders that nobody else can exchange.
+struct SharedFolder {
+    UniqueFd fd;                 ///< for openat(2) alone
+    std::filesystem::path path;  ///< without links
+};
+/// Nothing where it is not there. Throws Error, which says what about it is not to be believed.
+std::optional<SharedFolder> open_shared(const SharedPlace& place);
+
+}  // namespace autolaunch::launcher
