@@ -911,6 +911,13 @@ void OptionParser::add_stage_in_options() {
         .type_name("FOLDER")
         .group("General");
     flag("-q,--quiet", job_.quiet, "Only what goes wrong").group("General");
+    option("--nnodes", job_.nnodes, "Nodes, where no scheduler says which")
+        .type_name("N")
+        .group("Rendezvous");
+    option("--node-rank", job_.node_rank, "This node's place among them")
+        .type_name("N")
+        .group("Rendezvous");
+    add_rendezvous_options();
 }
 
 void OptionParser::add_stage_out_options() {

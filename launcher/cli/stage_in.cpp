@@ -64,6 +64,9 @@ JobSpec staging_alone(const JobSpec& job, const StageInOptions& options, const S
     spec.monitoring.resource_tracking = false;
     spec.name = job.name.empty() ? "stage-in" : job.name + " stage-in";
     spec.run_dir = job.run_dir;
+    spec.run_id = job.run_id;
+    spec.node_rank = job.node_rank;
+    spec.local_addr = job.local_addr;
     spec.spec_file = job.spec_file;
     spec.source_digest = job.source_digest;
     spec.secrets = job.secrets;

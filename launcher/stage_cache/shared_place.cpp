@@ -25,8 +25,8 @@ constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH, kShownMode = 07777;
                 "write to");
 }
 
-/// Who may rename what is in a folder can put another one in its place. A sticky one, as /tmp, lets
-/// that nobody do but the owner of what is there.
+}  // namespace
+
 void check_way(const fs::path& way, uid_t owner) {
     for (fs::path at = way;; at = at.parent_path()) {
         struct stat facts {};
@@ -42,8 +42,6 @@ void check_way(const fs::path& way, uid_t owner) {
     }
 }
 
-}  // namespace
-
 std::string why_not_believed(const struct stat& facts, uid_t owner) {
     if (facts.st_uid != owner)
         return fmt::format("belongs to user {}, and not to user {}", facts.st_uid, owner);
@@ -53,7 +51,7 @@ std::string why_not_believed(const struct stat& facts, uid_t owner) {
     return {};
 }
 
-std::optional<SharedFolder> open_shared(const SharedPlace& place) {
+std::optional<fs::path> shared_path(const SharedPlace& place) {
     const fs::path asked = place.folder.has_filename() ? place.folder : place.folder.parent_path();
     if (!asked.is_absolute() || !asked.has_relative_path())
         throw Error(ErrorCode::invalid_argument,
@@ -65,7 +63,14 @@ std::optional<SharedFolder> open_shared(const SharedPlace& place) {
         return std::nullopt;
     if (error)
         throw SystemError(error.value(), "look at " + asked.parent_path().string());
-    SharedFolder folder{.fd = {}, .path = way / asked.filename()};
+    return way / asked.filename();
+}
+
+std::optional<SharedFolder> open_shared(const SharedPlace& place) {
+    const auto path = shared_path(place);
+    if (!path)
+        return std::nullopt;
+    SharedFolder folder{.fd = {}, .path = *path};
     folder.fd.reset(::open(folder.path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!folder.fd && errno == ENOENT)
         return std::nullopt;
@@ -76,7 +81,7 @@ std::optional<SharedFolder> open_shared(const SharedPlace& place) {
         throw SystemError(errno, "open " + folder.path.string());
     if (const std::string why = why_not_believed(facts, place.owner); !why.empty())
         not_believed(folder.path.string() + ' ' + why);
-    check_way(way, place.owner);
+    check_way(path->parent_path(), place.owner);
     if (is_network_file_system(folder.path))
         throw Error(ErrorCode::invalid_argument,
                     folder.path.string() + " is on a file system of a network",

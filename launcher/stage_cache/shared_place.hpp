@@ -21,6 +21,14 @@ struct SharedPlace {
 /// Pure.
 std::string why_not_believed(const struct stat& facts, uid_t owner);
 
+/// Refuses a way to it, without links, on which others could exchange something: who may rename
+/// what is in a folder can put another one in its place. A sticky one, as /tmp, lets that nobody do
+/// but the owner of what is there. Throws Error.
+void check_way(const std::filesystem::path& way, uid_t owner);
+/// Where it is, without links above it; nothing where what it is to be in is not there. Throws
+/// Error, also where it is no absolute path.
+std::optional<std::filesystem::path> shared_path(const SharedPlace& place);
+
 /// That folder, opened by way of folders that nobody else can exchange.
 struct SharedFolder {
     UniqueFd fd;                 ///< for openat(2) alone

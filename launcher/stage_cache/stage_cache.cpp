@@ -75,7 +75,11 @@ OwnedFolder open_own_shared(const SharedPlace& place) {
                                     place.owner, place.folder.string(), ::geteuid()),
                         "jobs use what is there by themselves");
     try {
-        if (::mkdir(place.folder.c_str(), kSharedFolder) != 0 && errno != EEXIST)
+        const auto path = shared_path(place);
+        if (!path)
+            throw SystemError(ENOENT, "create the folder " + place.folder.string());
+        check_way(path->parent_path(), place.owner);
+        if (::mkdir(path->c_str(), kSharedFolder) != 0 && errno != EEXIST)
             throw SystemError(errno, "create the folder " + place.folder.string(),
                               "root makes it: install -d -m 755 -o OWNER " + place.folder.string());
         const auto found = open_shared(place);

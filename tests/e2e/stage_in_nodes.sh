@@ -25,6 +25,8 @@ storage: {scratch: /tmp/scratch, stage_in: [{from: $work/slow, as: tokens, verif
 monitoring: {resource_tracking: false}
 END
 nodes=(one two three four)
+cp -a /etc etc && mount --bind etc /etc || fail "no /etc of its own"
+mounted=/etc
 start_machines "${nodes[@]}"
 
 # job NAME CODE: a job of four nodes, each with a mount that nobody has read from
@@ -77,6 +79,36 @@ contains "the second job" 0.log "on this node already"
 (on three rm -rf /tmp/scratch)
 job third 0
 for node in "${nodes[@]}"; do read_by "$node" 0 1; done
+
+# The site's shared cache: filled on all nodes at once and read once, by its owner; then another user's job, which has it from there,
+# and on a node that has lost it from the first one, whose files he cannot link to.
+for_all_users
+mkdir -m 1777 pub
+rm -rf /etc/autolaunch && mkdir -m 755 /etc/autolaunch
+echo 'storage_management: {shared_cache: /tmp/datasets}' >/etc/autolaunch/site.yaml
+sed "s|$work/slow|$work/data|; s|/tmp/scratch|/tmp/his|" train.yaml >data.yaml
+each() { # NAME COMMAND...: on all nodes at once
+    local name=$1 i agents=()
+    for i in 0 1 2 3; do
+        on "${nodes[i]}" "${@:2}" --nnodes 4 --node-rank $i --rdzv-endpoint one --rdzv-id "$name" --log-dir "$work/pub/$name" -c data.yaml >"$i.log" 2>&1 </dev/null &
+        agents+=($!)
+    done
+    for i in 0 1 2 3; do wait "${agents[i]}" || fail "$name on node $i"; done
+}
+staged() { grep -h '"event":"data_staged"' "pub/$1"/events*.jsonl | grep -c "$2"; } # RUN FACTS: on how many nodes
+each filled "$AUTOLAUNCH" stage-in --shared
+expect "nodes that were filled" 4 "$(staged filled '"was_here":false,"shared":true')"
+expect "nodes that have read it" 1 "$(staged filled "\"read_bytes\":$all,")"
+user=(setpriv --reuid 2001 --regid 2001 --clear-groups env HOME=/ XDG_RUNTIME_DIR=)
+each used "${user[@]}" "$AUTOLAUNCH" run
+expect "nodes that have it for all" 4 "$(staged used '"read_bytes":0,"was_here":true,"shared":true')"
+(on three rm -rf /tmp/datasets)
+each lost-there "${user[@]}" "$AUTOLAUNCH" run
+expect "nodes that have it for all, but one" 3 "$(staged lost-there '"was_here":true,"shared":true')"
+expect "what that one has from the first" 1 "$(staged lost-there '"read_bytes":0,"was_here":false,"shared":false')"
+expect "ranks that have it" 4 "$(cat pub/lost-there/generation-0/rank-*/stdout | grep -c 'has it$')"
+grep -q "warning: storage.stage_in" ./?.log && fail "a warning of a job that went well: $(cat ./?.log)"
+rm -rf /etc/autolaunch
 
 # start: streaming. The first node reads all of it once, and every node has each file as it comes: ranks take them in the order of
 # the listing while the rest is read.
