@@ -101,20 +101,14 @@ fs::path stage_folder(const fs::path& scratch) {
 }
 
 StageCache::StageCache(const fs::path& scratch, std::int64_t most_bytes)
-    : folder_(open_scratch(stage_folder(scratch))),
-      data_(inner_folder("data")),
-      parts_(folder_.private_folder("parts")),
-      sources_(inner_folder("sources")),
-      gone_(folder_.private_folder("gone")),
-      copies_(folder_.private_folder("copies")),
-      most_bytes_(most_bytes > 0 ? most_bytes : half_of_disk(folder_.fd())) {
-    remove_gone();
-    remove_abandoned_copies();
-}
+    : StageCache(open_scratch(stage_folder(scratch)), false, most_bytes) {}
 
 StageCache::StageCache(const SharedPlace& place, std::int64_t most_bytes)
-    : is_shared_(true),
-      folder_(open_own_shared(place)),
+    : StageCache(open_own_shared(place), true, most_bytes) {}
+
+StageCache::StageCache(OwnedFolder folder, bool is_shared, std::int64_t most_bytes)
+    : is_shared_(is_shared),
+      folder_(std::move(folder)),
       data_(inner_folder("data")),
       parts_(folder_.private_folder("parts")),
       sources_(inner_folder("sources")),

@@ -112,6 +112,7 @@ public:
     bool remove(const std::string& name);
 
 private:
+    StageCache(OwnedFolder folder, bool is_shared, std::int64_t most_bytes);
     UniqueFd lock_all();
     std::optional<StagedSource> source_of(const std::string& key) const;
     bool move_away(const OwnedFolder& from, const std::string& name);
@@ -126,7 +127,7 @@ private:
     /// What a user may see of his own; of a site's cache everybody may pass and nobody list it.
     OwnedFolder inner_folder(const char* name) const;
 
-    bool is_shared_ = false;
+    bool is_shared_;
     OwnedFolder folder_, data_, parts_, sources_, gone_, copies_;
     std::int64_t most_bytes_;
 };
