@@ -203,16 +203,10 @@ TEST_CASE("killed at any system call, who unpacks leaves what is whole or not th
     const fs::path scratch = archives / "scratch";
     StageCache cache(scratch, std::int64_t{1} << 40);
     const auto killed_at = [&](int fatal) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
+        return autolaunch::testing::run_killed(fatal, [&] {
             StageCache its(scratch, std::int64_t{1} << 40);
             stage_archive(its, archive);
-            ::_exit(0);
-        }
-        return autolaunch::testing::run_until(child, fatal);
+        });
     };
     const int calls = killed_at(0);
     if (calls == -77) {

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -46,6 +47,21 @@ inline int run_until(pid_t child, int fatal) {
         ::ptrace(PTRACE_SYSCALL, thread, nullptr,
                  reinterpret_cast<void*>(static_cast<long>(signal)));
     }
+}
+
+/// Runs `act` in a child that is killed at its system call number `fatal`; 0: at none. Returns how
+/// many it came to; -77: no process can be traced here.
+template <class Act>
+int run_killed(int fatal, const Act& act) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+            ::_exit(77);
+        ::raise(SIGSTOP);
+        act();
+        ::_exit(0);
+    }
+    return run_until(child, fatal);
 }
 
 /// Where a child is killed that comes to so many: at one of `stride` calls, in each run of a test

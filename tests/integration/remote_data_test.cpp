@@ -33,7 +33,7 @@ namespace remote_data_test {
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::fatal_calls;
-using autolaunch::testing::run_until;
+using autolaunch::testing::run_killed;
 using autolaunch::testing::slurp;
 namespace fs = std::filesystem;
 
@@ -322,20 +322,14 @@ TEST_CASE("killed at any system call of a fetch, a process leaves what is whole 
     StageCache cache(place.scratch(), kMuch);
     FakeSource remote;
     const auto killed_at = [&](int fatal) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
+        return run_killed(fatal, [&] {
             StageCache its(place.scratch(), kMuch);
             CopyProgress progress;
             FakeSource its_remote;
             StagingRequest request;
             request.copy.threads = 1;
             stage_from(its, its_remote, "fake", progress, request);
-            ::_exit(0);
-        }
-        return run_until(child, fatal);
+        });
     };
     const int calls = killed_at(0);
     if (calls == -77) {

@@ -34,7 +34,7 @@ namespace stage_cache_test {
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
-using autolaunch::testing::run_until;
+using autolaunch::testing::run_killed;
 using autolaunch::testing::slurp;
 namespace fs = std::filesystem;
 
@@ -378,19 +378,13 @@ TEST_CASE("killed at any system call of a staging, a process leaves what is whol
     write(place.source() / "two", "2");
     StageCache cache(place.scratch(), kPlenty);
     const auto killed_at = [&](int fatal) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
+        const int calls = run_killed(fatal, [&] {
             StageCache its(place.scratch(), kPlenty);
             CopyProgress progress;
             StagingRequest request;
             request.copy.threads = 1;
             stage(its, place.source(), progress, request);
-            ::_exit(0);
-        }
-        const int calls = run_until(child, fatal);
+        });
         if (calls == -77) {
             std::printf("skipped: processes cannot be traced here\n");
             std::exit(77);
@@ -519,17 +513,11 @@ TEST_CASE("killed at any system call while ranks look on, what they have seen is
     write(place.source() / "one" / "file", std::string(5000, 'k'));
     write(place.source() / "two", "2");
     const auto killed_at = [&](int fatal) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
+        return run_killed(fatal, [&] {
             StageCache its(place.scratch(), kPlenty);
             const LockedFolder streams = its.make_folder_for_copies();
             stream(its, place.source(), streams.path());
-            ::_exit(0);
-        }
-        return run_until(child, fatal);
+        });
     };
     const auto check_seen = [&] {
         for (const auto& streams :
@@ -575,14 +563,7 @@ TEST_CASE("killed at any system call of a removal, a process leaves what is whol
         CAPTURE(fatal);
         StageCache cache(place.scratch(), kPlenty);
         const std::string name = stage(cache, place.source()).held.name;
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
-            ::_exit(cache.remove(name) ? 0 : 1);
-        }
-        const int its = run_until(child, fatal);
+        const int its = run_killed(fatal, [&] { cache.remove(name); });
         if (its == -77)
             return;  // the case above has said so
         calls = fatal == 0 ? its : calls;
@@ -606,15 +587,7 @@ TEST_CASE(
         for (const char* file : {"events.jsonl", "plan.json", "generation-0/rank-0/stdout"})
             std::ofstream(runs / "one" / file) << "x\n";
         const LeftRun run{.folder = (runs / "one").string()};
-        const pid_t child = ::fork();
-        REQUIRE(child >= 0);
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
-            ::_exit(remove_run(run) ? 0 : 1);
-        }
-        const int its = run_until(child, fatal);
+        const int its = run_killed(fatal, [&] { remove_run(run); });
         if (its == -77)
             return;  // a case above has said so
         calls = fatal == 0 ? its : calls;
@@ -848,19 +821,13 @@ TEST_CASE("nothing is believed in a site's cache that others than its owner coul
 TEST_CASE("killed at any system call of its filling, a site's cache has what all can read or not") {
     const SharedSite site;
     const auto killed_at = [&](int fatal) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
+        return run_killed(fatal, [&] {
             StageCache its(site.shared(), kPlenty);
             CopyProgress progress;
             StagingRequest request;
             request.copy.threads = 1;
             stage(its, site.place().source(), progress, request);
-            ::_exit(0);
-        }
-        return run_until(child, fatal);
+        });
     };
     const int calls = killed_at(0);
     if (calls == -77)

@@ -25,7 +25,7 @@ namespace stage_out_test {
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using autolaunch::testing::fatal_calls;
-using autolaunch::testing::run_until;
+using autolaunch::testing::run_killed;
 using autolaunch::testing::slurp;
 namespace fs = std::filesystem;
 
@@ -249,19 +249,13 @@ TEST_CASE("what is written while the others are copied is not removed") {
 TEST_CASE("killed at any system call, whoever comes next copies what is missing") {
     const OutPlace place;
     const auto killed_at = [&](int fatal) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
-                ::_exit(77);
-            ::raise(SIGSTOP);
+        const int calls = run_killed(fatal, [&] {
             const auto left = list_left_out(place.scratch());
             auto its = OutFolder::open(left.at(0).path, true);
             OutCounters counters;
             copy_folder(*its, counters, 1);
             its->remove_if_empty();
-            ::_exit(0);
-        }
-        const int calls = run_until(child, fatal);
+        });
         if (calls == -77) {
             std::printf("skipped: processes cannot be traced here\n");
             std::exit(77);
