@@ -147,10 +147,10 @@ std::string collect(const CollectRequest& request, const AskSlurm& ask) {
     if (request.shared)
         return request.json ? account.json(request.shared->folder) : account.text();
     add_results(account, request, now);
-    std::vector<LeftRun> runs = find_runs(request.runs, ask);
-    add_runs(account, request, now, runs);
-    add_checkpoints(account, request,
-                    {std::move(runs), request.named, ask, now, request.older_than});
+    const CheckpointSurroundings around{find_runs(request.runs, ask), request.named, ask, now,
+                                        request.older_than};
+    add_checkpoints(account, request, around);  // while the plans are there that name them
+    add_runs(account, request, now, around.runs);
     return request.json ? account.json(request.scratch) : account.text();
 }
 

@@ -109,14 +109,22 @@ std::string words_of(const CheckpointPlace& place) {
     return words + " stay";
 }
 
-// Who may go on from it; empty: nobody of whom it is known.
-std::string who_needs(const std::string& path, const CheckpointSurroundings& around) {
-    if (std::find(around.named.begin(), around.named.end(), path) != around.named.end())
-        return "the spec's checkpoint.restore_from names it";
-    for (const LeftRun& run : around.runs)
-        if (names(run, path))
-            return "the job of " + run.folder + " names it";
-    return {};
+// Who may go on from which of them, by their names. A plan may be large, and is read once.
+std::map<std::string, std::string> who_needs(const std::vector<KeptCheckpoint>& known,
+                                             const fs::path& directory,
+                                             const CheckpointSurroundings& around) {
+    std::map<std::string, std::string> needs;
+    const auto path_of = [&](const KeptCheckpoint& one) { return (directory / one.name).string(); };
+    for (const KeptCheckpoint& one : known)
+        if (std::find(around.named.begin(), around.named.end(), path_of(one)) != around.named.end())
+            needs[one.name] = "the spec's checkpoint.restore_from names it";
+    for (const LeftRun& run : around.runs) {
+        const std::string plan = plan_to_go_on(run);
+        for (const KeptCheckpoint& one : known)
+            if (names(plan, path_of(one)))
+                needs.emplace(one.name, "the job of " + run.folder + " names it");
+    }
+    return needs;
 }
 
 }  // namespace
@@ -147,13 +155,14 @@ LeftCheckpoints collect_checkpoints(const CheckpointPlace& place,
                  known, rules, -1, [&](const KeptCheckpoint& one) { return looks(one); }))
             going.insert(std::move(name));
     }
+    const auto needs = who_needs(known, directory, around);
     for (const KeptCheckpoint& one : known) {
         LeftCheckpoint found{one.name, one.step, bytes_in(storage, directory / one.name), {}};
         found.verdict = {going.contains(one.name), words_of(place)};
         if (const std::string why = looks.why_unknown(one.name); !why.empty())
             found.verdict = {false, "it cannot be read: " + why};
-        if (std::string who = who_needs((directory / one.name).string(), around); !who.empty())
-            found.verdict = {false, std::move(who)};
+        if (const auto who = needs.find(one.name); who != needs.end())
+            found.verdict = {false, who->second};
         if (!left.untouched.empty())
             found.verdict = {false, left.untouched};
         if (found.verdict.goes && apply)

@@ -204,17 +204,11 @@ bool may_go_on(const LeftRun& run) {
 }
 
 void note_needs(std::vector<LeftRun>& runs) {
-    for (LeftRun& asking : runs) {
-        if (asking.is_half || !asking.of.empty() || !may_go_on(asking))
-            continue;
-        try {
-            asking.plan = read_regular_file(fs::path(asking.folder) / kPlan, kLargestPlan);
-        } catch (const Error&) {
-            continue;  // without a plan nothing is asked for
-        }
+    for (const LeftRun& asking : runs) {
+        const std::string plan = plan_to_go_on(asking);
         for (LeftRun& run : runs)
             if (&run != &asking &&
-                names(asking, absolute_path(run.folder).lexically_normal().string()))
+                names(plan, absolute_path(run.folder).lexically_normal().string()))
                 run.needed_by = asking.folder;
     }
 }
@@ -232,12 +226,21 @@ std::vector<fs::path> half_removed(const fs::path& folder) {
 
 }  // namespace
 
-bool names(const LeftRun& asking, const std::string& path) {
+std::string plan_to_go_on(const LeftRun& run) {
+    if (run.is_half || !run.of.empty() || !may_go_on(run))
+        return {};
+    try {
+        return read_regular_file(fs::path(run.folder) / kPlan, kLargestPlan);
+    } catch (const Error&) {
+        return {};  // without a plan nothing is asked for
+    }
+}
+
+bool names(std::string_view plan, const std::string& path) {
     constexpr std::string_view kBehindPath = "/\"\\";  // variables have JSON within the plan's
-    for (auto at = asking.plan.find(path); at != std::string::npos;
-         at = asking.plan.find(path, at + 1)) {
+    for (auto at = plan.find(path); at != plan.npos; at = plan.find(path, at + 1)) {
         const auto end = at + path.size();
-        if (end < asking.plan.size() && kBehindPath.find(asking.plan[end]) != kBehindPath.npos)
+        if (end < plan.size() && kBehindPath.find(plan[end]) != kBehindPath.npos)
             return true;
     }
     return false;

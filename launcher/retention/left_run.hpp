@@ -24,8 +24,6 @@ struct LeftRun {
     std::string doubt = {};      ///< why nobody can say that no job runs in it; empty: none does
     std::string foreign = {};    ///< in it, and not written by autolaunch; empty: nothing
     std::string needed_by = {};  ///< a run directory whose job may go on from this one
-    /// Of a job that has not ended well, and may go on from what its plan names: the plan's text.
-    std::string plan = {};
     std::string why_unreadable = {};
     bool is_half = false;  ///< its removal was interrupted
 };
@@ -38,8 +36,11 @@ struct RunRules {
     RunsThatGo which = RunsThatGo::any;
 };
 
-/// Whether that job may go on from `path`, or from what is in it. Pure.
-bool names(const LeftRun& asking, const std::string& path);
+/// The plan of a job that has not ended well, and may go on from what that names; empty: of another
+/// one, and without a plan. Blocks: while it is read.
+std::string plan_to_go_on(const LeftRun& run);
+/// Whether a plan names `path`, or what is in it. Pure.
+bool names(std::string_view plan, const std::string& path);
 
 /// By who owns it, whether a job runs there or may go on from it, what is in it, how the job ended
 /// and when; never by its name. What is not known stays. Pure.
