@@ -2,7 +2,6 @@
 
 #include "base/file_system.hpp"
 #include "base/text.hpp"
-#include "base/user_database.hpp"
 #include "cli/scratch_of_site.hpp"
 #include "cli/spec_errors.hpp"
 #include "exit_codes/exit_codes.hpp"
@@ -57,18 +56,12 @@ void take_spec(CollectRequest& request, const JobSpec& spec) {
 /// Throws ExitError where the site has none, or its owner is not known here.
 SharedPlace shared_place_of(const std::optional<SiteSettings>& site) {
     const std::string folder = word_of(site, kSharedCacheKey);
-    std::string owner = word_of(site, kSharedOwnerKey);
+    const std::string owner = word_of(site, kSharedOwnerKey);
     if (folder.empty())
         throw ExitError(exit_code::kBadSite, ErrorCode::invalid_argument,
                         std::string(kSiteFile) + " names no " + kSharedCacheKey,
                         "without --shared gc is of what is yours");
-    owner = owner.empty() ? "root" : owner;
-    const UserNumber number = number_of_user(owner);
-    if (number.answer != DatabaseAnswer::exists)
-        throw ExitError(exit_code::kUnavailable, ErrorCode::system,
-                        std::string(kSharedOwnerKey) + ": no user " + owner + " is known here",
-                        "getent passwd has to know him on every node");
-    return {folder, number.uid};
+    return shared_place(folder, owner.empty() ? "root" : owner);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "stage_cache/shared_place.hpp"
 
 #include "base/network_file_system.hpp"
+#include "base/user_database.hpp"
+#include "exit_codes/exit_error.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -26,6 +28,19 @@ constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH, kShownMode = 07777;
 }
 
 }  // namespace
+
+SharedPlace shared_place(const fs::path& folder, const std::string& owner) {
+    const UserNumber number = number_of_user(owner);
+    if (number.answer == DatabaseAnswer::exists)
+        return {folder, number.uid};
+    throw ExitError(exit_code::kUnavailable, ErrorCode::system,
+                    "storage_management.shared_cache_owner: " +
+                        std::string(number.answer == DatabaseAnswer::none
+                                        ? "this node knows no user "
+                                        : "no database says within 10 s who is ") +
+                        owner,
+                    "getent passwd has to know him on every node");
+}
 
 void check_way(const fs::path& way, uid_t owner) {
     for (fs::path at = way;; at = at.parent_path()) {

@@ -17,6 +17,10 @@ struct SharedPlace {
     uid_t owner = 0;
 };
 
+/// That of the site's words. Throws ExitError 69 where this node does not know who the owner is.
+/// Blocks: while the user database does, 10 s at most.
+SharedPlace shared_place(const std::filesystem::path& folder, const std::string& owner);
+
 /// Why something there may be another one's than the owner's. Empty: only he can have written it.
 /// Pure.
 std::string why_not_believed(const struct stat& facts, uid_t owner);

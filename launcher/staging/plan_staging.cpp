@@ -2,7 +2,6 @@
 
 #include "base/ask_in_time.hpp"
 #include "base/file_system.hpp"
-#include "base/user_database.hpp"
 #include "report/units.hpp"
 #include "spec/site_record.hpp"
 #include "stage_cache/shared_cache.hpp"
@@ -59,12 +58,13 @@ std::string amount(const Tree& tree) {
 
 /// "": it is not in there; else what to say of it.
 std::string look_in_shared(const SharedChoice& shared, const std::string& key) {
-    const UserNumber owner = number_of_user(shared.owner);
-    if (owner.answer != DatabaseAnswer::exists)
-        return " · no user " + shared.owner + " is known here, whose the site's shared cache is";
     std::string note;
-    if (SharedCache({shared.folder, owner.uid}).find(key, note))
-        return " · on this node already, in the site's shared cache";
+    try {
+        if (SharedCache(shared_place(shared.folder, shared.owner)).find(key, note))
+            return " · on this node already, in the site's shared cache";
+    } catch (const Error& error) {
+        note = error.what();
+    }
     return note.empty() ? note : " · " + note;
 }
 

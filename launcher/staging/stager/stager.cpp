@@ -2,7 +2,6 @@
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
-#include "base/user_database.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/tree_walk.hpp"
 
@@ -29,13 +28,7 @@ std::optional<FileHere> copy_here(const std::map<std::string, std::string>& copi
 StageCache open_cache(const StagerOrder& order) {
     if (!order.shared.fills)
         return StageCache(order.scratch, order.most_bytes);
-    const UserNumber owner = number_of_user(order.shared.owner);
-    if (owner.answer != DatabaseAnswer::exists)
-        throw ExitError(
-            exit_code::kUnavailable, ErrorCode::system,
-            "storage_management.shared_cache_owner: this node knows no user " + order.shared.owner,
-            "getent passwd has to know him on every node");
-    return StageCache(SharedPlace{order.shared.folder, owner.uid}, order.most_bytes);
+    return StageCache(shared_place(order.shared.folder, order.shared.owner), order.most_bytes);
 }
 
 }  // namespace
@@ -56,14 +49,12 @@ Stager::Stager(AgentLine& agent, StagerOrder order, const Environment& environme
 void Stager::open_shared_cache() {
     if (order_.shared.folder.empty() || order_.shared.fills)
         return;
-    const UserNumber owner = number_of_user(order_.shared.owner);
-    if (owner.answer == DatabaseAnswer::exists)
-        shared_.emplace(SharedPlace{order_.shared.folder, owner.uid});
-    else
-        say_once("the site's shared cache " + order_.shared.folder + " is not used: " +
-                 (owner.answer == DatabaseAnswer::none ? "this node knows no user "
-                                                       : "no database says within 10 s who is ") +
-                 order_.shared.owner);
+    try {
+        shared_.emplace(shared_place(order_.shared.folder, order_.shared.owner));
+    } catch (const Error& error) {
+        say_once("the site's shared cache " + order_.shared.folder +
+                 " is not used: " + error.what());
+    }
 }
 
 std::int64_t Stager::shared_owner() const { return shared_ ? shared_->place().owner : ::geteuid(); }
