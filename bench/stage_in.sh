@@ -1,7 +1,7 @@
 #!/bin/bash
 # How fast data comes to a node's own disk, against cp and rsync: stage_in.sh BUILD FOLDER [MEGABYTES [FILES]]. FOLDER is on the disk
-# that is measured; source and copies are in it, and go at the end. Each way is run three times in turns, with what was
-# written synced; the second job's start is for the cache alone.
+# that is measured; source and copies are in it, and go at the end. Each way is run seven times in turns, with what was
+# written synced; the second job's start is for the cache alone. bench/stage_in_nodes.sh does it on several nodes.
 set -u
 build=$(realpath "${1:?BUILD}") folder=$(realpath "${2:?FOLDER}") megabytes=${3:-512} files=${4:-10000}
 work=$(mktemp -d "$folder/stage-bench-XXXXXX") || exit 1
@@ -34,7 +34,7 @@ staged() { # SOURCE: what the event says, in seconds
 }
 fresh() { chmod -R u+w copy scratch 2>/dev/null; rm -rf copy scratch; sync; }
 for source in large many; do
-    for turn in 1 2 3; do
+    for turn in 1 2 3 4 5 6 7; do
         for way in raw with_cp with_rsync; do
             [ $source = many ] && [ $way = raw ] && continue
             [ $way = with_rsync ] && ! command -v rsync >/dev/null && continue
@@ -46,6 +46,6 @@ for source in large many; do
         echo "$source again $(staged $source)"
     done
 done | awk '{key = $1 " " $2; value[key] = value[key] " " $3; if (!(key in seen)) {seen[key] = 1; order[++n] = key}}
-    END {for (i = 1; i <= n; i++) {split(value[order[i]], v, " "); for (a = 1; a <= 3; a++) for (b = a + 1; b <= 3; b++) if (v[b] + 0 < v[a] + 0) {t = v[a]; v[a] = v[b]; v[b] = t}
-        printf "%-16s median %s s   of%s\n", order[i], v[2], value[order[i]]}}'
+    END {for (i = 1; i <= n; i++) {split(value[order[i]], v, " "); for (a = 1; a <= 7; a++) for (b = a + 1; b <= 7; b++) if (v[b] + 0 < v[a] + 0) {t = v[a]; v[a] = v[b]; v[b] = t}
+        printf "%-16s median %s s   of%s\n", order[i], v[4], value[order[i]]}}'
 echo "large: $megabytes MB in one file; many: $files files of 4 kB"

@@ -169,6 +169,14 @@ void Transfer::drop(Item& item, std::size_t file, const std::string& why) {
     changed_.notify_all();
 }
 
+// The disk begins with it beside the network, as all is to be durable; small files go together.
+void Transfer::write_chunk(int fd, off_t at, std::string_view bytes) const {
+    if (!write_at(fd, bytes, at))
+        throw SystemError(errno, "write in " + cache_.path().string());
+    if (bytes.size() == kChunkBytes)
+        ::sync_file_range(fd, at, static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
+}
+
 void Transfer::put(std::size_t file, std::size_t chunk, const Digest128& digest,
                    std::string_view bytes, const std::function<bool()>& is_unchanged) {
     std::shared_ptr<const NodeCache::Part> part;
@@ -184,8 +192,8 @@ void Transfer::put(std::size_t file, std::size_t chunk, const Digest128& digest,
     try {
         if (pieces)
             pieces->put(chunk, digest, bytes);
-        else if (!write_at(part->fd.get(), bytes, chunk_offset(files_[file], chunk)))
-            throw SystemError(errno, "write in " + cache_.path().string());
+        else
+            write_chunk(part->fd.get(), chunk_offset(files_[file], chunk), bytes);
     } catch (const Error& error) {
         return give_up(file, error.what());
     }

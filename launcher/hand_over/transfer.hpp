@@ -102,6 +102,7 @@ private:
     void drop(Item& item, std::size_t file, const std::string& why);
     void publish(std::size_t file);
     void tell_copy(std::size_t file);
+    void write_chunk(int fd, off_t at, std::string_view bytes) const;
     bool read_chunk(std::size_t file, std::size_t chunk, const Item& item,
                     std::string& bytes) const;
 
