@@ -1,6 +1,7 @@
 #include "remote_data/remote_copy.hpp"
 
 #include "base/hash.hpp"
+#include "remote_data/arrival_check.hpp"
 #include "remote_data/piece_journal.hpp"
 #include "remote_data/remote_errors.hpp"
 #include "stage_cache/stage_part.hpp"
@@ -36,7 +37,8 @@ struct Coming {
     std::size_t entry = 0;
     UniqueFd fd;
     std::vector<Digest128> digests;
-    std::atomic<std::size_t> left{0};  ///< chunks
+    std::optional<ArrivalCheck> check;  ///< none yet: its one chunk comes with its checksum
+    std::atomic<std::size_t> left{0};   ///< chunks
 };
 
 /// Chunks side by side, in one request.
@@ -79,9 +81,8 @@ private:
         try {
             std::unique_ptr<RemoteReader> reader;
             std::vector<std::byte> buffer;
-            while (auto run = next()) {
-                if (!reader)
-                    reader = source_.connect();
+            while (auto run = next(reader)) {
+                connect(reader);
                 const TreeEntry& entry = tree_.entries[run->file->entry];
                 if (source_.gives_ranges())
                     fetch(*reader, *run, entry, buffer);
@@ -96,7 +97,12 @@ private:
         }
     }
 
-    std::optional<Run> next() {
+    void connect(std::unique_ptr<RemoteReader>& reader) const {
+        if (!reader)
+            reader = source_.connect();
+    }
+
+    std::optional<Run> next(std::unique_ptr<RemoteReader>& reader) {
         std::unique_lock lock(mutex_);
         for (;;) {
             if (failure_)
@@ -119,7 +125,7 @@ private:
             lock.unlock();
             std::vector<Run> runs;
             try {
-                runs = begin(at);
+                runs = begin(at, reader);
             } catch (...) {
                 lock.lock();
                 --looking_;
@@ -149,7 +155,7 @@ private:
         return kNone;
     }
 
-    std::vector<Run> begin(std::size_t at) {
+    std::vector<Run> begin(std::size_t at, std::unique_ptr<RemoteReader>& reader) {
         TreeEntry& entry = tree_.entries[at];
         if (entry.bytes > kMostBytes)
             remote_unusable(entry.path + " is too large", {});
@@ -161,6 +167,9 @@ private:
         file->entry = at;
         file->digests.resize((static_cast<std::size_t>(entry.bytes) + kChunk - 1) / kChunk);
         std::vector<bool> has(file->digests.size());
+        connect(reader);
+        if (has.size() > 1)
+            file->check.emplace(reader->checksum(entry), has.size());
         if (options_.may_resume && source_.gives_ranges())
             file->fd = files_.open_begun(entry);
         if (file->fd)
@@ -169,7 +178,7 @@ private:
             file->fd = files_.make(entry);
         file->left = static_cast<std::size_t>(std::count(has.begin(), has.end(), false));
         if (file->left == 0)
-            finish(*file);
+            finish(*file, *reader);
         return cut(file, has);
     }
 
@@ -186,6 +195,8 @@ private:
                 !(hash128(bytes.data(), size) == *digest))
                 continue;
             file.digests[chunk] = *digest;
+            if (file.check)
+                file.check->add(chunk, std::as_bytes(std::span(bytes.data(), size)));
             has[chunk] = true;
             progress_.bytes += static_cast<std::int64_t>(size);
             progress_.found_bytes += static_cast<std::int64_t>(size);
@@ -234,7 +245,7 @@ private:
                  {buffer.data() + i * kChunk, bytes_of(entry, run.first + i, 1)});
         ::sync_file_range(run.file->fd.get(), static_cast<off_t>(run.first * kChunk),
                           static_cast<off_t>(bytes), SYNC_FILE_RANGE_WRITE);
-        done(*run.file, run.count);
+        done(*run.file, run.count, reader);
     }
 
     void fetch_whole(RemoteReader& reader, const Run& run, const TreeEntry& entry,
@@ -260,12 +271,14 @@ private:
                 buffer.clear();
             }
         });
-        done(*run.file, run.count);
+        done(*run.file, run.count, reader);
     }
 
     void keep(Coming& file, const TreeEntry& entry, std::size_t chunk,
               std::span<const std::byte> bytes) {
         file.digests[chunk] = hash128(bytes.data(), bytes.size());
+        if (file.check)
+            file.check->add(chunk, bytes);
         files_.write(file.fd.get(), entry, reinterpret_cast<const char*>(bytes.data()),
                      bytes.size(), static_cast<std::int64_t>(chunk * kChunk));
         journal_.add(static_cast<std::uint32_t>(file.entry), static_cast<std::uint32_t>(chunk),
@@ -274,13 +287,16 @@ private:
         progress_.read_bytes += static_cast<std::int64_t>(bytes.size());
     }
 
-    void done(Coming& file, std::size_t chunks) {
+    void done(Coming& file, std::size_t chunks, RemoteReader& reader) {
         if (file.left.fetch_sub(chunks) == chunks)
-            finish(file);
+            finish(file, reader);
     }
 
-    void finish(Coming& file) {
+    void finish(Coming& file, RemoteReader& reader) {
         TreeEntry& entry = tree_.entries[file.entry];
+        if (!file.check)
+            file.check.emplace(reader.checksum(entry), 0);
+        file.check->compare(file.fd.get(), entry, reader);
         files_.dress(file.fd.get(), entry);
         file.fd.reset();
         entry.digest = hash128_of(file.digests);

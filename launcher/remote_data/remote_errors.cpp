@@ -40,6 +40,15 @@ void remote_unusable(const std::string& what, std::string hint) {
     throw ExitError(exit_code::kBadData, ErrorCode::invalid_argument, what, std::move(hint));
 }
 
+void remote_damaged(const std::string& shown, const std::string& checksum, const std::string& ours,
+                    const std::string& theirs) {
+    throw ExitError(exit_code::kBadData, ErrorCode::mismatch,
+                    shown + " was damaged at its server or on its way: what has come has " +
+                        checksum + ' ' + ours + ", and its server has written down " + theirs,
+                    "start the job again, which reads it anew; if it is the same then, put the "
+                    "object there anew");
+}
+
 void remote_forbids(const std::string& what, const std::string& who, const std::string& hint) {
     throw ExitError(exit_code::kNotPermitted, ErrorCode::system, what + " (asked with " + who + ")",
                     hint);

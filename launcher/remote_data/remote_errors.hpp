@@ -19,6 +19,9 @@ inline constexpr int kOk = 200, kPartial = 206, kUnauthorized = 401, kForbidden 
 [[noreturn]] void remote_missing(const std::string& shown, std::string hint);
 /// 65: it can be no file here.
 [[noreturn]] void remote_unusable(const std::string& what, std::string hint);
+/// 65: what has come is not what the server says that it has.
+[[noreturn]] void remote_damaged(const std::string& shown, const std::string& checksum,
+                                 const std::string& ours, const std::string& theirs);
 /// 77: it does not let us; `who` is what proves who asks.
 [[noreturn]] void remote_forbids(const std::string& what, const std::string& who,
                                  const std::string& hint);

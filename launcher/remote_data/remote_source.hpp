@@ -1,5 +1,6 @@
 #pragma once
 #include "base/environment.hpp"
+#include "checkpoint/s3/object_checksum.hpp"
 #include "stage_cache/tree.hpp"
 
 #include <atomic>
@@ -8,10 +9,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace autolaunch::launcher {
+
+/// What a server has of all bytes of a file.
+struct KnownChecksum {
+    s3::ObjectChecksum checksum;
+    std::string shown;                           ///< the file, as it is printed
+    std::atomic<std::int64_t>* signs = nullptr;  ///< grows while all of it is read once more
+};
 
 /// One connection to a source's server. Each call asks again, with growing pauses, as long as bytes
 /// come from time to time. Throws ExitError: 66 where a file is not there or is another version
@@ -27,6 +36,14 @@ public:
     /// connection broke.
     using Take = std::function<void(std::int64_t at, std::span<const std::byte> part)>;
     virtual void read_all(const TreeEntry& file, const Take& take) = 0;
+    /// Of that version; nothing where it has none that can be compared. Costs nothing for the file
+    /// whose bytes were the last that were read, all at once.
+    virtual std::optional<KnownChecksum> checksum(const TreeEntry&) { return std::nullopt; }
+    /// For a checksum of parts' checksums: how long one of them is, from 1; nothing where the
+    /// server does not say it.
+    virtual std::optional<std::int64_t> part_bytes(const TreeEntry&, std::uint64_t) {
+        return std::nullopt;
+    }
 };
 
 /// What lies on a server, under one address.

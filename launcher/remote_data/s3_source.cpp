@@ -6,6 +6,9 @@
 
 #include <autolaunch/error.hpp>
 
+#include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -32,16 +35,38 @@ public:
         : place_(place), client_(place.location, place.credentials) {}
 
     void read(const TreeEntry& file, std::int64_t at, std::span<std::byte> into) override {
-        std::size_t got = 0;
-        try {
-            got = client_.get(place_.key.empty() ? file.path : place_.key,
-                              static_cast<std::uint64_t>(at), into, Deadline::after(kLongest),
-                              place_.read_terms(file));
-        } catch (const Error& error) {
-            translate_remote(shown(file), error, place_.who);
-        }
+        s3::ReadTerms terms = place_.read_terms(file);
+        const bool is_all = at == 0 && into.size() == static_cast<std::size_t>(file.bytes);
+        if (is_all)
+            terms.checksum = &told_;
+        told_.reset();
+        told_of_ = is_all ? file.path : "";
+        const std::size_t got = ask(file, [&](const std::string& key) {
+            return client_.get(key, static_cast<std::uint64_t>(at), into, Deadline::after(kLongest),
+                               terms);
+        });
         if (got < into.size())
             remote_changed(shown(file));
+    }
+
+    std::optional<KnownChecksum> checksum(const TreeEntry& file) override {
+        if (std::exchange(told_of_, "") != file.path)
+            told_ = ask(file, [&](const std::string& key) {
+                return client_.checksum(key, Deadline::after(kLongest), place_.read_terms(file));
+            });
+        if (!told_)
+            return std::nullopt;
+        return KnownChecksum{.checksum = *told_, .shown = shown(file), .signs = place_.terms.signs};
+    }
+
+    std::optional<std::int64_t> part_bytes(const TreeEntry& file, std::uint64_t number) override {
+        const auto bytes = ask(file, [&](const std::string& key) {
+            return client_.part_bytes(key, number, Deadline::after(kLongest),
+                                      place_.read_terms(file));
+        });
+        if (!bytes || *bytes > static_cast<std::uint64_t>(file.bytes))
+            return std::nullopt;
+        return static_cast<std::int64_t>(*bytes);
     }
 
     void read_all(const TreeEntry& file, const Take&) override {
@@ -49,12 +74,24 @@ public:
     }
 
 private:
+    template <class Request>
+    std::invoke_result_t<Request, const std::string&> ask(const TreeEntry& file,
+                                                          const Request& request) {
+        try {
+            return request(place_.key.empty() ? file.path : place_.key);
+        } catch (const Error& error) {
+            translate_remote(shown(file), error, place_.who);
+        }
+    }
+
     std::string shown(const TreeEntry& file) const {
         return place_.key.empty() ? place_.shown + file.path : place_.shown;
     }
 
     const S3Place& place_;
     s3::S3Client client_;
+    std::string told_of_;  ///< a file that was read all at once
+    std::optional<s3::ObjectChecksum> told_;
 };
 
 class S3Source final : public RemoteSource {

@@ -1,11 +1,14 @@
 #pragma once
 #include "checkpoint/s3/credential_answers.hpp"
+#include "checkpoint/s3/object_checksum.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 
 #include <autolaunch/error.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -35,9 +38,25 @@ inline std::size_t check_credentials(const TemporaryCredentials& got) {
     return check_header_word(got.credentials.key_id);
 }
 
+/// "name: value" in each line, as an answer's headers are. What is taken of them can be printed.
+inline std::size_t check_object_headers(std::string_view bytes) {
+    std::map<std::string, std::string> headers;
+    while (!bytes.empty()) {
+        const std::string_view line = bytes.substr(0, bytes.find('\n'));
+        const std::size_t colon = line.find(": ");
+        if (colon != std::string_view::npos)
+            headers[std::string(line.substr(0, colon))] = line.substr(colon + 2);
+        bytes.remove_prefix(std::min(line.size() + 1, bytes.size()));
+    }
+    const auto checksum = checksum_in(headers);
+    if (checksum && (checksum->value.size() % 4 != 0 || checksum->parts > 10'000))
+        std::abort();
+    return checksum ? check_header_word(checksum->value) : 0;
+}
+
 /// What a bucket's server answers, and who gives credentials for a time: a listing, uploads, an
-/// upload's id, or refused as corrupt; and what is shown of a problem is printable. Aborts where
-/// that is not so. How much was in it.
+/// upload's id, an object's checksum, or refused as corrupt; and what is shown of a problem is
+/// printable. Aborts where that is not so. How much was in it.
 inline std::size_t check_s3_bytes(std::string_view bytes) {
     std::size_t found = or_corrupt([&] {
         const ListPage page = parse_list(bytes);
@@ -60,6 +79,7 @@ inline std::size_t check_s3_bytes(std::string_view bytes) {
             std::abort();
         return check_header_word(role);
     });
+    found += or_corrupt([&] { return check_object_headers(bytes); });
     return found + (problem.code.empty() ? 0 : 1);
 }
 

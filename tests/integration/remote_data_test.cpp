@@ -1,12 +1,15 @@
 // What lies on servers, brought to this disk: by a web server that misbehaves in each way that was
-// thought of, by Debian's radosgw, and by a fake source in memory, which is killed at every system
-// call.
+// thought of, by a fake source in memory, which is killed at every system call, and by a SCRIPTED
+// bucket, which says of checksums what AWS's documentation says that S3 does, for no server that
+// Debian has knows them. Debian's radosgw is in remote_s3_test.cpp.
+#include "checkpoint/s3/object_checksum.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "kill_at_call.hpp"
 #include "processes.hpp"
 #include "remote_data/piece_journal.hpp"
 #include "remote_data/remote_copy.hpp"
 #include "remote_data/remote_sources.hpp"
+#include "scripted_server.hpp"
 #include "stage_cache/stage_tree.hpp"
 #include "web/http_client.hpp"
 
@@ -25,8 +28,12 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 namespace remote_data_test {
 
@@ -203,6 +210,143 @@ public:
         return std::make_unique<Reader>(on_read);
     }
 };
+
+using Kind = s3::ObjectChecksum::Kind;
+
+std::span<const std::byte> bytes_in(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
+
+/// SCRIPTED: a bucket "our" with one object, and its checksum.
+class CheckedBucket {
+public:
+    static constexpr std::size_t kAnyByte = std::string::npos - 1;
+
+    std::string content = noise(kLarge);
+    std::string headers;  ///< the checksum's, each with its end of line
+    std::vector<std::size_t> parts = {};
+    std::size_t damaged = std::string::npos;  ///< a byte that is another one on its way
+    int good_for = 1'000'000;                 ///< answers; then the credentials have ended
+    int head_says = 200;
+
+    void put(Kind kind, std::vector<std::size_t> in_parts = {}) {
+        parts = std::move(in_parts);
+        std::string value = s3::base64_of(s3::checksum_of(kind, bytes_in(content)));
+        if (!parts.empty()) {
+            s3::ChecksumBytes all;
+            std::size_t at = 0;
+            for (const std::size_t bytes : parts) {
+                const auto one = s3::checksum_of(kind, bytes_in(content).subspan(at, bytes));
+                all.insert(all.end(), one.begin(), one.end());
+                at += bytes;
+            }
+            REQUIRE(at == content.size());
+            value = s3::base64_of(s3::checksum_of(kind, std::as_bytes(std::span(all)))) + '-' +
+                    std::to_string(parts.size());
+        }
+        std::string name = s3::name_of(kind);
+        for (char& c : name)
+            c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        headers = "x-amz-checksum-" + name + ": " + value +
+                  "\r\nx-amz-checksum-type: " + (parts.empty() ? "FULL_OBJECT" : "COMPOSITE") +
+                  "\r\n";
+    }
+
+    Environment settings() const {
+        return {{"AWS_ENDPOINT_URL", server_.url()},
+                {"AWS_ACCESS_KEY_ID", "AKIATEST"},
+                {"AWS_SECRET_ACCESS_KEY", "CANARY"}};
+    }
+    /// Requests that have this in their line or head, since the last call of it.
+    std::size_t asked(const std::string& what) {
+        const auto all = server_.requests();
+        const auto count = std::count_if(
+            all.begin() + static_cast<std::ptrdiff_t>(seen_), all.end(), [&](const auto& request) {
+                return has(request.line, what) || has(request.head, what);
+            });
+        return static_cast<std::size_t>(count);
+    }
+    void forget() { seen_ = server_.requests().size(); }
+
+private:
+    s3::testing::ScriptedAnswer answer(const s3::testing::ScriptedRequest& request) {
+        if (--good_for < 0)
+            return {400, "<Error><Code>ExpiredToken</Code></Error>"};
+        const bool is_head = request.line.starts_with("HEAD ");
+        if (is_head && head_says != 200)
+            return {head_says};
+        s3::testing::ScriptedAnswer answer{.headers = "ETag: \"7\"\r\n"};
+        const std::size_t range = request.head.find("\nrange: bytes="),
+                          part = request.line.find("partNumber=");
+        if (range != std::string::npos) {
+            std::size_t first = 0, last = 0;
+            std::sscanf(request.head.c_str() + range, "\nrange: bytes=%zu-%zu", &first, &last);
+            answer.body = content.substr(first, last - first + 1);
+            answer.headers += "Content-Range: bytes " + std::to_string(first) + "-x/" +
+                              std::to_string(content.size()) + "\r\n";
+            answer.status = 206;
+            damage(answer.body, first);
+        } else {
+            answer.body = content;
+            damage(answer.body, 0);
+        }
+        if (part != std::string::npos && !parts.empty())
+            answer.body.resize(
+                parts.at(static_cast<std::size_t>(std::stoi(request.line.substr(part + 11))) - 1));
+        if (range == std::string::npos && has(request.head, "\nx-amz-checksum-mode: enabled\r\n"))
+            answer.headers += headers;
+        return answer;
+    }
+
+    void damage(std::string& body, std::size_t first) const {
+        if (damaged == kAnyByte)
+            body[0] ^= 1;
+        else if (damaged != std::string::npos && damaged - first < body.size())
+            body[damaged - first] ^= 1;
+    }
+
+    std::size_t seen_ = 0;
+    std::mutex mutex_;
+    s3::testing::ScriptedServer server_{[this](const s3::testing::ScriptedRequest& request) {
+        const std::lock_guard lock(mutex_);
+        return answer(request);
+    }};  // last: it uses the others
+};
+
+/// A folder for a cache, and one that is empty each time.
+class EmptyCache {
+public:
+    EmptyCache() : path_("/dev/shm/autolaunch-checked-" + random_hex(8)), cache(path_, kMuch) {}
+    EmptyCache(const EmptyCache&) = delete;
+    EmptyCache& operator=(const EmptyCache&) = delete;
+    ~EmptyCache() {
+        CHECK(std::system(("chmod -R u+w " + path_ + " && rm -rf " + path_).c_str()) == 0);
+    }
+
+private:
+    std::string path_;
+
+public:
+    StageCache cache;
+};
+
+/// Stages the object, compares it, and removes it again. How much of it was there.
+std::int64_t stage_checked(CheckedBucket& bucket, StageCache& cache,
+                           const std::string& variable = {}) {
+    Environment environment = bucket.settings();
+    if (!variable.empty())
+        environment[variable] = "when_required";
+    CopyProgress progress;
+    bucket.forget();
+    const auto remote = open_remote("s3://our/object", {}, environment, {});
+    {
+        const StagedTree staged = stage_from(cache, *remote, "s3://our/object", progress);
+        CHECK(content_of(staged.held.path) == bucket.content);
+    }
+    for (const StageCache::Found& found : cache.list())
+        CHECK(cache.remove(found.name));
+    return progress.found_bytes;
+}
 
 }  // namespace
 
@@ -424,6 +568,114 @@ TEST_CASE("a disk that becomes full while something comes is an error, and leave
         CHECK(cache.why_damaged(staged.held) == "");
     }
     ::umount(place.scratch().c_str());
+}
+
+TEST_CASE("an object is compared with the checksum that its bucket has of it") {
+    CheckedBucket bucket;
+    EmptyCache empty;
+    StageCache& cache = empty.cache;
+    const auto refused_damage = [&](const std::string& kind) {
+        bucket.damaged = bucket.content.size() / 2;
+        const std::string what = refused(65, [&] { stage_checked(bucket, cache); });
+        bucket.damaged = std::string::npos;
+        CAPTURE(what);
+        CHECK(has(what,
+                  "s3://our/object was damaged at its server or on its way: what has come has " +
+                      kind + ' '));
+        const std::size_t at = bucket.headers.find(": ") + 2;
+        CHECK(
+            has(what, "and its server has written down " +
+                          bucket.headers.substr(at, bucket.headers.find_first_of("-\r", at) - at) +
+                          "; start the job again"));
+        CHECK_FALSE(has(what, "CANARY"));
+        CHECK(fs::is_empty(cache.path() / "data"));
+        CHECK(fs::is_empty(cache.path() / "parts"));
+    };
+    constexpr std::size_t kMiB = 1 << 20;
+    for (const Kind kind : {Kind::crc64_nvme, Kind::crc32c, Kind::crc32, Kind::sha256}) {
+        const std::string name = s3::name_of(kind);
+        CAPTURE(name);
+        bucket.content = noise(kLarge);
+        bucket.put(kind);
+        stage_checked(bucket, cache);
+        CHECK(bucket.asked("HEAD ") == 1);
+        refused_damage(name);
+        // Parts of one size, where chunks end and elsewhere; and such that nobody can guess.
+        const std::string of_parts = name + " of the checksums of its parts";
+        bucket.put(kind, {5 * kMiB, 5 * kMiB, kMiB + 77});
+        stage_checked(bucket, cache);
+        CHECK(bucket.asked("HEAD ") == 2);
+        refused_damage(of_parts);
+        bucket.put(kind, {6 * kMiB - 1, 5 * kMiB + 78});
+        stage_checked(bucket, cache);
+        CHECK(bucket.asked("HEAD ") == 2);
+        bucket.put(kind, {5 * kMiB + 1, kMiB, 5 * kMiB + 76});
+        stage_checked(bucket, cache);
+        CHECK(bucket.asked("partNumber=") == 4);
+        refused_damage(of_parts);
+        // A small one comes with its checksum, in one request.
+        bucket.content = noise(kMiB);
+        bucket.put(kind);
+        stage_checked(bucket, cache);
+        CHECK(bucket.asked("HEAD ") == 0);
+        CHECK(bucket.asked("/object") == 2);  // and what is there was asked
+        refused_damage(name);
+        bucket.put(kind, {kMiB});
+        stage_checked(bucket, cache);
+        refused_damage(of_parts);
+    }
+}
+
+TEST_CASE("a bucket that knows no checksums, or does not tell them, is read as before") {
+    CheckedBucket bucket;
+    EmptyCache empty;
+    stage_checked(bucket, empty.cache);
+    CHECK(bucket.asked("HEAD ") == 1);
+    for (const int says : {400, 405, 501}) {
+        bucket.head_says = says;
+        stage_checked(bucket, empty.cache);
+    }
+    bucket.head_says = 200;
+    // Of parts that it does not tell.
+    bucket.put(Kind::crc32, {5, kLarge - 5});
+    bucket.parts.clear();
+    stage_checked(bucket, empty.cache);
+    // What it has is none; and what it has is not wanted.
+    bucket.headers = "x-amz-checksum-crc32: hello\r\n";
+    CHECK(has(refused(65, [&] { stage_checked(bucket, empty.cache); }),
+              "s3://our/object: the S3 server's x-amz-checksum-crc32 is no checksum"));
+    stage_checked(bucket, empty.cache, "AWS_RESPONSE_CHECKSUM_VALIDATION");
+    CHECK(bucket.asked("HEAD ") == 0);
+    bucket.content = "small";
+    stage_checked(bucket, empty.cache, "AWS_RESPONSE_CHECKSUM_VALIDATION");
+    CHECK(bucket.asked("x-amz-checksum-mode") == 0);
+}
+
+TEST_CASE("what an earlier job has brought of an object is compared with the rest") {
+    CheckedBucket bucket;
+    EmptyCache empty;
+    StageCache& cache = empty.cache;
+    const auto begin = [&](std::size_t damaged) {
+        bucket.good_for = 8;
+        bucket.damaged = damaged;
+        CHECK(has(refused(77, [&] { stage_checked(bucket, cache); }), "AWS_ACCESS_KEY_ID"));
+        bucket.good_for = 1'000'000;
+        bucket.damaged = std::string::npos;
+        CHECK_FALSE(fs::is_empty(cache.path() / "parts"));
+    };
+    for (const Kind kind : {Kind::crc64_nvme, Kind::sha256})
+        for (const bool in_parts : {false, true}) {
+            bucket.put(kind, in_parts ? std::vector<std::size_t>{8U << 20, kLarge - (8U << 20)}
+                                      : std::vector<std::size_t>());
+            begin(std::string::npos);
+            CHECK(stage_checked(bucket, cache) > 0);
+            begin(CheckedBucket::kAnyByte);
+            CHECK(has(refused(65, [&] { stage_checked(bucket, cache); }), "was damaged"));
+            CHECK(stage_checked(bucket, cache) == 0);
+        }
+    // They end before it has said what it has.
+    bucket.good_for = 1;
+    CHECK(has(refused(77, [&] { stage_checked(bucket, cache); }), "ExpiredToken"));
 }
 
 }  // namespace remote_data_test

@@ -129,7 +129,9 @@ private:
         }
         send_text(fd, "HTTP/1.1 " + std::to_string(answer.status) + " X\r\nConnection: close\r\n" +
                           answer.headers + "Content-Length: " + std::to_string(answer.body.size()) +
-                          "\r\n\r\n" + answer.body);
+                          "\r\n\r\n");
+        if (!request.line.starts_with("HEAD "))
+            send_text(fd, answer.body);
         ::shutdown(fd, SHUT_WR);
     }
 

@@ -1,4 +1,5 @@
 #include "../write_file.hpp"
+#include "base/crc.hpp"
 #include "base/file_io.hpp"
 #include "base/file_limit.hpp"
 #include "base/file_system.hpp"
@@ -24,7 +25,9 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -293,6 +296,37 @@ TEST_CASE("hash64 is XXH3 with its published value for the empty input") {
     CHECK(hex64(hash64("", 0)) == "2d06800538d394c2");
     CHECK(random_hex(16).size() == 32);
     CHECK(random_hex(16) != random_hex(16));
+}
+
+TEST_CASE("CRCs have their published values, of bytes and of parts of them") {
+    const auto of = [](Crc kind, std::string_view text) {
+        return crc_of(kind, std::as_bytes(std::span(text)));
+    };
+    CHECK(of(Crc::crc32, "123456789") == 0xcbf43926);
+    CHECK(of(Crc::crc32c, "123456789") == 0xe3069283);
+    CHECK(of(Crc::crc64_nvme, "123456789") == 0xae8b14860a799888);
+    // RFC 3720, B.4, and NVM Express' NVM command set, of 4096 zeros.
+    CHECK(of(Crc::crc32c, std::string(32, '\xff')) == 0x62a8ab43);
+    CHECK(of(Crc::crc64_nvme, std::string(4096, '\0')) == 0x6482d367eb22b64e);
+    std::string text(5000, '\0');
+    for (std::size_t i = 0; i < text.size(); ++i)
+        text[i] = static_cast<char>(i * 2654435761U >> 13);
+    for (const Crc kind : {Crc::crc32, Crc::crc32c, Crc::crc64_nvme}) {
+        CHECK(of(kind, "") == 0);
+        CHECK(crc_of_parts(kind, {}, 7, 0) == 0);
+        // The shortest go another way than those of 64 bytes and more.
+        for (const std::size_t bytes : {1U, 63U, 64U, 65U, 127U, 128U, 200U, 4999U})
+            for (const std::size_t part_bytes : {1U, 9U, 63U, 64U, 100U, 6000U}) {
+                CAPTURE(bytes);
+                CAPTURE(part_bytes);
+                const auto whole = std::string_view(text).substr(1, bytes);
+                std::vector<std::uint64_t> parts;
+                for (std::size_t at = 0; at < bytes; at += part_bytes)
+                    parts.push_back(of(kind, whole.substr(at, part_bytes)));
+                CHECK(crc_of_parts(kind, parts, part_bytes, (bytes - 1) % part_bytes + 1) ==
+                      of(kind, whole));
+            }
+    }
 }
 
 TEST_CASE("a library is loaded when it is needed, and an error says by whom") {

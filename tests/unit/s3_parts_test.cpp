@@ -4,6 +4,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/s3/credential_source.hpp"
+#include "checkpoint/s3/object_checksum.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
 #include "checkpoint/s3/sigv4.hpp"
@@ -14,6 +15,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace s3_parts_test {
@@ -142,6 +145,9 @@ TEST_CASE("checksums are asked for, but where AWS's own tools would not either")
         locate("s3://weights", {{"AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_SUPPORTED"}}).checksums);
     CHECK(
         !locate("s3://weights", {{"AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED"}}).checksums);
+    CHECK(locate("s3://weights", {}).tells_checksums);
+    CHECK(!locate("s3://weights", {{"AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required"}})
+               .tells_checksums);
 }
 
 TEST_CASE("credentials come from variables or a profile, and are never quoted") {
@@ -362,6 +368,42 @@ TEST_CASE("a session's token is sent and signed") {
     CHECK(request.headers.at("x-amz-security-token") == "t0");
     CHECK(has(request.headers.at("authorization"),
               "SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token,"));
+}
+
+TEST_CASE("of an object's checksums the one that says most is taken, and what is none is refused") {
+    using Kind = ObjectChecksum::Kind;
+    const std::string crc64 = "rosUhgp5mIg=", crc32 = "y/Q5Jg==", crc32c = "4waSgw==",
+                      sha256 = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+    const auto bytes = std::as_bytes(std::span("123456789", 9));
+    CHECK(base64_of(checksum_of(Kind::crc64_nvme, bytes)) == crc64);
+    CHECK(base64_of(checksum_of(Kind::crc32, bytes)) == crc32);
+    CHECK(base64_of(checksum_of(Kind::crc32c, bytes)) == crc32c);
+    CHECK(checksum_in({}) == std::nullopt);
+    CHECK(checksum_in({{"x-amz-checksum-sha1", "2jmj7l5rSw0yVb/vlWAYkK/YBwk="}}) == std::nullopt);
+    CHECK(checksum_in({{"x-amz-checksum-crc32", ""}}) == std::nullopt);
+    CHECK(checksum_in({{"x-amz-checksum-sha256", sha256}}) ==
+          ObjectChecksum{Kind::sha256, sha256, 0});
+    CHECK(checksum_in({{"x-amz-checksum-sha256", sha256},
+                       {"x-amz-checksum-crc32", crc32},
+                       {"x-amz-checksum-crc64nvme", crc64},
+                       {"x-amz-checksum-type", "FULL_OBJECT"}}) ==
+          ObjectChecksum{Kind::crc64_nvme, crc64, 0});
+    CHECK(checksum_in(
+              {{"x-amz-checksum-crc32c", crc32c + "-7"}, {"x-amz-checksum-type", "COMPOSITE"}}) ==
+          ObjectChecksum{Kind::crc32c, crc32c, 7});
+    CHECK(checksum_in({{"x-amz-checksum-crc32", crc32 + "-2"}}) ==
+          ObjectChecksum{Kind::crc32, crc32, 2});
+    CHECK(checksum_in({{"x-amz-checksum-crc32", crc32}, {"x-amz-checksum-type", "COMPOSITE"}}) ==
+          std::nullopt);
+    for (const std::string& wrong :
+         {crc64, crc32 + "-0", crc32 + "-10001", crc32 + "-", crc32 + "-x", std::string("y/Q5Jg"),
+          std::string("y/Q5Jg="), std::string("y/Q5Jh=="), std::string("y/Q5J\n=="),
+          std::string("-7"), std::string("=")})
+        CHECK_MESSAGE(has(refusal([&] {
+                              checksum_in({{"x-amz-checksum-crc32", wrong}});
+                          }),
+                          "x-amz-checksum-crc32 is no checksum"),
+                      wrong);
 }
 
 }  // namespace s3_parts_test

@@ -2,7 +2,6 @@
 
 #include "base/hash.hpp"
 #include "base/text.hpp"
-#include "checkpoint/age/age_header.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 
 #include <autolaunch/error.hpp>
@@ -21,6 +20,7 @@ namespace {
 constexpr auto kStopInterval = std::chrono::milliseconds(50);
 constexpr char kServerEncryption[] = "x-amz-server-side-encryption";
 constexpr char kChecksum[] = "x-amz-checksum-sha256";
+constexpr char kChecksumMode[] = "x-amz-checksum-mode", kEnabled[] = "ENABLED";
 constexpr char kKmsKeyId[] = "x-amz-server-side-encryption-aws-kms-key-id";
 
 crypto::Digest sha256_of(std::span<const std::byte> bytes) {
@@ -75,8 +75,6 @@ void replace_all(std::string& text, std::string_view what) {
 }
 
 }  // namespace
-
-std::string base64_of(const crypto::Digest& digest) { return age::encode_base64(digest) + '='; }
 
 S3Client::S3Client(Location location, std::shared_ptr<CredentialSource> credentials,
                    std::shared_ptr<const std::atomic<bool>> stop)
@@ -315,28 +313,87 @@ std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::spa
     if (bytes.empty())
         return 0;
     Operation operation{.method = "GET", .key = key};
-    operation.headers["range"] =
-        "bytes=" + std::to_string(offset) + '-' + std::to_string(offset + bytes.size() - 1);
+    const bool asks = terms.checksum != nullptr && location_.tells_checksums;
+    // With a range a server tells none, or one that is of something else.
+    if (asks)
+        operation.headers[kChecksumMode] = kEnabled;
+    else
+        operation.headers["range"] =
+            "bytes=" + std::to_string(offset) + '-' + std::to_string(offset + bytes.size() - 1);
     if (!terms.etag.empty())
         operation.headers["if-match"] = quoted(terms.etag);
     operation.into = bytes;
     operation.arrived = terms.arrived;
     operation.patience = terms.patience;
     const HttpResponse response = request(operation, deadline, {412, 416});
-    // A server that does not know the header sends what there is.
-    const std::string etag = header_of(response, "etag");
-    const bool is_other = !terms.etag.empty() && !etag.empty() && response.status / 100 == 2 &&
-                          quoted(etag) != quoted(terms.etag);
-    if (response.status == 412 || is_other)
-        throw Error(ErrorCode::mismatch, describe() + key + " is another version now",
-                    "nobody may write there meanwhile");
+    require_version(operation, response, terms);
     if (response.status == 416)
         return 0;  // begins at its end or beyond
     // A server that ignores the range sends all of it: right only for one that starts at 0, and
     // then cut by `into`.
     if (response.status != 206 && offset != 0)
         throw Error(ErrorCode::unsupported, where(operation) + ": the server does not send ranges");
+    if (asks)
+        *terms.checksum = checksum_in(response.headers);
     return response.into_bytes;
+}
+
+void S3Client::require_version(const Operation& operation, const HttpResponse& response,
+                               const ReadTerms& terms) const {
+    // A server that does not know the header sends what there is.
+    const std::string etag = header_of(response, "etag");
+    const bool is_other = !terms.etag.empty() && !etag.empty() && response.status / 100 == 2 &&
+                          quoted(etag) != quoted(terms.etag);
+    if (response.status == 412 || is_other)
+        throw Error(ErrorCode::mismatch, describe() + operation.key + " is another version now",
+                    "nobody may write there meanwhile");
+}
+
+// Nothing where the server gives the object, but not so. An answer to HEAD says not why it is
+// refused, as that credentials have ended: one to GET does.
+std::optional<HttpResponse> S3Client::head(Operation operation, const Deadline& deadline,
+                                           const ReadTerms& terms) {
+    operation.method = "HEAD";
+    if (!terms.etag.empty())
+        operation.headers["if-match"] = quoted(terms.etag);
+    operation.arrived = terms.arrived;
+    operation.patience = terms.patience;
+    HttpResponse response;
+    try {
+        response = request(operation, deadline, {412});
+    } catch (const Refusal&) {
+        std::array<std::byte, 1> byte{};
+        ReadTerms of_byte = terms;
+        of_byte.checksum = nullptr;
+        get(operation.key, 0, byte, deadline, of_byte);
+        response = request(operation, deadline, {400, 405, 412, 416, 501});
+        if (response.status / 100 != 2 && response.status != 412)
+            return std::nullopt;
+    }
+    require_version(operation, response, terms);
+    if (terms.arrived != nullptr)
+        ++*terms.arrived;
+    return response;
+}
+
+std::optional<ObjectChecksum> S3Client::checksum(const std::string& key, const Deadline& deadline,
+                                                 const ReadTerms& terms) {
+    if (!location_.tells_checksums)
+        return std::nullopt;
+    const auto response =
+        head({.key = key, .headers = {{kChecksumMode, kEnabled}}}, deadline, terms);
+    return response ? checksum_in(response->headers) : std::nullopt;
+}
+
+std::optional<std::uint64_t> S3Client::part_bytes(const std::string& key, std::uint64_t number,
+                                                  const Deadline& deadline,
+                                                  const ReadTerms& terms) {
+    const auto response =
+        head({.key = key, .query = {{"partNumber", std::to_string(number)}}}, deadline, terms);
+    long long bytes = -1;
+    if (!response || !parse_integer(header_of(*response, "content-length"), bytes) || bytes < 0)
+        return std::nullopt;
+    return static_cast<std::uint64_t>(bytes);
 }
 
 Listing S3Client::list(const std::string& prefix, bool deep, const Deadline& deadline,

@@ -2,6 +2,7 @@
 #include "base/deadline.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/s3/credential_source.hpp"
+#include "checkpoint/s3/object_checksum.hpp"
 #include "checkpoint/s3/s3_answers.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
 #include "web/http_client.hpp"
@@ -42,9 +43,6 @@ struct UploadOptions {
     std::function<void(std::uint64_t bytes)> pass = {};
 };
 
-/// As S3 writes a checksum.
-std::string base64_of(const crypto::Digest& digest);
-
 struct Listing {
     std::vector<Object> objects;
     std::vector<std::string> prefixes;  ///< each ends with '/'
@@ -71,6 +69,8 @@ struct ReadTerms {
     std::string etag = {};                         ///< another one is Error{mismatch}; empty: any
     std::atomic<std::int64_t>* arrived = nullptr;  ///< grows by each byte, at once
     std::chrono::milliseconds patience{0};  ///< with nothing of it, before one gives up; 0: any
+    /// The bytes are all of the object: gets what the server has of them, see checksum().
+    std::optional<ObjectChecksum>* checksum = nullptr;
 };
 
 /// One bucket, below one prefix: keys are without it. Every answer that may go better later is
@@ -121,6 +121,14 @@ public:
     }
     std::size_t get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes,
                     const Deadline& deadline, const ReadTerms& terms);
+    /// What the server has of an object's bytes; nothing where it knows none, or is not to be asked
+    /// (Location::tells_checksums).
+    std::optional<ObjectChecksum> checksum(const std::string& key, const Deadline& deadline,
+                                           const ReadTerms& terms);
+    /// Of an object that was put in parts, the size of one of them (from 1). Nothing, or all of it,
+    /// where the server tells no parts.
+    std::optional<std::uint64_t> part_bytes(const std::string& key, std::uint64_t number,
+                                            const Deadline& deadline, const ReadTerms& terms);
     /// Below `prefix`, to the next '/' or, with `deep`, all.
     Listing list(const std::string& prefix, bool deep, const Deadline& deadline) {
         return list(prefix, deep, deadline, {});
@@ -157,6 +165,10 @@ private:
     HttpResponse attempt(const Operation& operation, const crypto::Digest& payload,
                          const Deadline& deadline);
     HttpRequest signed_request(const Operation& operation, const crypto::Digest& payload) const;
+    std::optional<HttpResponse> head(Operation operation, const Deadline& deadline,
+                                     const ReadTerms& terms);
+    void require_version(const Operation& operation, const HttpResponse& response,
+                         const ReadTerms& terms) const;
     void require_checksum(const Operation& operation, const crypto::Digest& payload,
                           const HttpResponse& response) const;
     /// s3_upload.cpp: below a prefix, with keys as they are here.

@@ -93,6 +93,13 @@ bool is_bucket_name(std::string_view name) {
            });
 }
 
+bool is_when_required(const Environment& environment, const char* variable) {
+    std::string when = get(environment, {variable});
+    std::transform(when.begin(), when.end(), when.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return when == "when_required";
+}
+
 }  // namespace
 
 bool is_s3_url(std::string_view text) { return text.starts_with(kScheme); }
@@ -125,10 +132,8 @@ Location locate(std::string_view url, const Environment& environment) {
         location.path_style = true;
     }
     set_server_encryption(location, environment);
-    std::string when = get(environment, {"AWS_REQUEST_CHECKSUM_CALCULATION"});
-    std::transform(when.begin(), when.end(), when.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    location.checksums = when != "when_required";
+    location.checksums = !is_when_required(environment, "AWS_REQUEST_CHECKSUM_CALCULATION");
+    location.tells_checksums = !is_when_required(environment, "AWS_RESPONSE_CHECKSUM_VALIDATION");
     const std::string style = get(environment, {"AUTOLAUNCH_S3_STYLE"});
     if (!style.empty() && style != "path" && style != "host")
         refuse("AUTOLAUNCH_S3_STYLE is neither path nor host");

@@ -20,14 +20,16 @@ struct Location {
     std::string server_encryption;  ///< AES256, aws:kms, aws:kms:dsse; empty: the bucket's own
     std::string kms_key_id;         ///< empty: the account's
     bool checksums = true;          ///< the server is asked to keep SHA-256 of objects and parts
+    bool tells_checksums = true;    ///< it is asked for those that it has
 };
 
 /// Of "s3://bucket/prefix" and the variables that AWS's own tools read: AWS_ENDPOINT_URL_S3,
 /// AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION, AWS_CA_BUNDLE. A server of one's own is spoken
 /// to in path style, AWS with the bucket in the host's name; AUTOLAUNCH_S3_STYLE=path or =host
-/// decides otherwise. AWS_REQUEST_CHECKSUM_CALCULATION=when_required asks for no checksums.
-/// AUTOLAUNCH_S3_SSE and AUTOLAUNCH_S3_SSE_KMS_KEY_ID ask the server to encrypt
-/// what it stores. Pure. Throws Error{invalid_argument}, also for http to another machine.
+/// decides otherwise. AWS_REQUEST_CHECKSUM_CALCULATION=when_required has no checksums kept, and
+/// AWS_RESPONSE_CHECKSUM_VALIDATION=when_required has none asked for. AUTOLAUNCH_S3_SSE and
+/// AUTOLAUNCH_S3_SSE_KMS_KEY_ID ask the server to encrypt what it stores. Pure. Throws
+/// Error{invalid_argument}, also for http to another machine.
 Location locate(std::string_view url, const Environment& environment);
 bool is_s3_url(std::string_view text);
 
