@@ -216,9 +216,7 @@ std::optional<HeldTree> StageCache::find(const std::string& key, std::string& no
         why = error.what();
     }
     if (why.empty()) {
-        const timespec now[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
-                                 {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
-        ::futimens(held->lock.get(), now);  // the order in which room is made
+        mark_used(*held);  // the order in which room is made
         return held;
     }
     note =
