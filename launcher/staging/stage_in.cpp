@@ -392,13 +392,17 @@ void StageIn::let_start() {
     });
 }
 
-// It goes with this process, or with the next use of the cache.
-void StageIn::make_streams_folder() {
+// It goes with this process, or with the next use of the cache. What is in the site's cache needs
+// none; of anything else the stager says why there is none.
+void StageIn::make_streams_folder() try {
     const StageCache cache(plan_.staging.scratch, plan_.spec.storage.limit_bytes.value_or(0));
     streams_.emplace(cache.make_folder_for_copies());
     std::error_code error;  // without links: programs resolve paths, and look for them by this one
     const auto real = std::filesystem::canonical(streams_->path(), error);
     streams_path_ = error ? streams_->path().string() : real.string();
+} catch (const ExitError&) {
+    if (plan_.staging.shared.folder.empty() || plan_.staging.shared.fills)
+        throw;
 }
 
 // Ranks that wait for a file hear of it once the head was told: what they do then follows from it.

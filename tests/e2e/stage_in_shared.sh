@@ -111,6 +111,18 @@ case $(tail -n1 runs/places) in "$cache/data/"*/tree) ;; *) fail "ranks were giv
 expect "what amy has staged herself" "" "$(ls -A "$scratch/autolaunch-2001/stage/data")"
 amy ls "$cache/data" >/dev/null 2>&1 && fail "others can list what is there"
 
+# ---- a scratch that cannot be made is needed for what is missing alone -------------------------------------------------
+job --log-dir runs/noscratch storage.scratch=/proc/none >noscratch.log 2>&1 || fail "a job without a scratch: $(cat noscratch.log)"
+contains "a job without a scratch" noscratch.log "staged    tokens: 3.0 MB in 2 files · on this node already, in the site's shared cache"
+contains "a job without a scratch" noscratch.log "; what is in the site's shared cache needs none"
+sed 's/}$/, start: streaming}/' data.yaml | sed '$d' >streams.yaml && echo "monitoring: {log_path: $work/runs}" >>streams.yaml
+says 0 "staged    tokens: 3.0 MB in 2 files · on this node already, in the site's shared cache" amy timeout 60 "$AUTOLAUNCH" -c streams.yaml storage.scratch=/proc/none -- true
+echo missing >missing.txt && chmod 644 missing.txt && sed "s|$work/weights.bin|$work/missing.txt|" streams.yaml >missing.yaml
+for from in streams missing; do sed 's/, start: streaming//' $from.yaml >all-$from.yaml; done
+for from in all-missing missing; do
+    says 73 "storage.stage_in: storage.scratch: " amy timeout 60 "$AUTOLAUNCH" -c $from.yaml storage.scratch=/proc/none -- true
+done
+
 # ---- in a container: read-only, also for root, whom modes do not keep out -----------------------------------------------
 in_container() {
     make_root root && mkdir fakes && fake_apptainer fakes/apptainer
