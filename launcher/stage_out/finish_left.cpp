@@ -50,6 +50,8 @@ public:
             look_at(left);
         if (request_.json)
             print_(json_text());
+        if (hangs_)  // with threads that nothing else ends
+            ::_exit(exit_code_);
         return exit_code_;
     }
 
@@ -138,16 +140,10 @@ private:
         if (!folder)
             return keep(left, "held", "another process has it");
         folder->set_terms(request_.may_overwrite, request_.by_node);
-        copy_job(
-            *folder, names, true, environment_of_process(),
-            [&](const OutWord& word) { hear(left, word); },
-            [this] {
-                if (request_.json) {
-                    json_.push_back(job_);
-                    print_(json_text());
-                }
-                ::_exit(exit_code_);
-            });
+        hangs_ = copy_job(std::make_shared<const OutFolder>(std::move(*folder)), names, true,
+                          environment_of_process(),
+                          [this, &left](const OutWord& word) { hear(left, word); }) ||
+                 hangs_;
     }
 
     void hear(const LeftOut& left, const OutWord& word) {
@@ -198,6 +194,7 @@ private:
     std::mutex mutex_;
     LeftJson json_ = LeftJson::array(), job_;
     int exit_code_ = 0;
+    bool hangs_ = false;
 };
 
 /// All that an earlier start of a job that was requeued has left is at its target.
