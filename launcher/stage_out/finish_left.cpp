@@ -9,7 +9,6 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -50,8 +49,6 @@ public:
             look_at(left);
         if (request_.json)
             print_(json_text());
-        if (hangs_)  // with threads that nothing else ends
-            ::_exit(exit_code_);
         return exit_code_;
     }
 
@@ -140,10 +137,9 @@ private:
         if (!folder)
             return keep(left, "held", "another process has it");
         folder->set_terms(request_.may_overwrite, request_.by_node);
-        hangs_ = copy_job(std::make_shared<const OutFolder>(std::move(*folder)), names, true,
-                          environment_of_process(),
-                          [this, &left](const OutWord& word) { hear(left, word); }) ||
-                 hangs_;
+        copy_job(std::make_shared<const OutFolder>(std::move(*folder)), names, true,
+                 environment_of_process(),
+                 [this, &left](const OutWord& word) { hear(left, word); });
     }
 
     void hear(const LeftOut& left, const OutWord& word) {
@@ -194,7 +190,6 @@ private:
     std::mutex mutex_;
     LeftJson json_ = LeftJson::array(), job_;
     int exit_code_ = 0;
-    bool hangs_ = false;
 };
 
 /// All that an earlier start of a job that was requeued has left is at its target.
