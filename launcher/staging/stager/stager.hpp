@@ -1,6 +1,7 @@
 #pragma once
 #include "base/environment.hpp"
 #include "base/locked_folder.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "hand_over/node_cache.hpp"
 #include "stage_cache/shared_cache.hpp"
 #include "stage_cache/stage_tree.hpp"
