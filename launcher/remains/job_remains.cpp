@@ -163,6 +163,25 @@ std::string state_words(char state) {
     }
 }
 
+char state_in(const std::string& stat) {
+    const std::size_t close = stat.rfind(") ");
+    return close == stat.npos || close + 2 >= stat.size() ? '?' : stat[close + 2];
+}
+
+// A process has not ended before all of its threads have, and its own state is its first one's.
+char state_of(int pid, const std::string& stat) {
+    const char state = state_in(stat);
+    std::error_code unreadable;
+    for (const fs::path& thread : list_folder(fmt::format("/proc/{}/task", pid), unreadable)) {
+        try {
+            if (state == 'Z' && state_in(read_file(thread / "stat")) == 'D')
+                return 'D';
+        } catch (const Error&) {  // it has ended by now
+        }
+    }
+    return state;
+}
+
 }  // namespace
 
 std::string describe_process(int pid) {
@@ -171,7 +190,7 @@ std::string describe_process(int pid) {
         const std::size_t open = stat.find('('), close = stat.rfind(") ");
         if (open != stat.npos && close != stat.npos && close + 2 < stat.size())
             return fmt::format("{} ({}), {}", pid, stat.substr(open + 1, close - open - 1),
-                               state_words(stat[close + 2]));
+                               state_words(state_of(pid, stat)));
     } catch (const Error&) {  // it has ended by now, or hides itself
     }
     return std::to_string(pid);

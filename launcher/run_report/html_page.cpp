@@ -299,7 +299,7 @@ std::string run_part(const RunRecord& record, std::size_t number) {
                number, html(record.run_id), html(record.job_name), html(record.run_dir)) +
            facts_of(record) + timeline_part(record) + ledger_part(record.ledger) +
            gpu_time_part(record) + failures_part(record) + pace_part(record) +
-           placement_part(record) + certificates_part(record) +
+           placement_part(record) + certificates_part(record) + list_part("Data", record.data) +
            list_part("Warnings", record.warnings) + list_part("Not known", record.gaps) +
            "</article>\n";
 }

@@ -5,6 +5,7 @@
 #include "base/whole_number.hpp"
 #include "report/ledger_entry.hpp"
 #include "report/parse_event.hpp"
+#include "report/units.hpp"
 #include "run_report/lost_spans.hpp"
 #include "secrets/secrets.hpp"
 
@@ -25,14 +26,15 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLongestText = 2'000;  // of a rank's words in the record
 constexpr std::size_t kMostUnknown = 20;
+constexpr double kMostSeconds = 1e9;  // a file may say anything
 constexpr int kDeepest = 16;
 constexpr int kPlanFormat = 1, kCertificateFormat = 1;
 
 // Events that are known and have no part here.
-const std::set<std::string> kPassedOver = {
-    "message",          "flight",           "placement_drift", "gpu_placement", "head_lost",
-    "time_limit_known", "stop_explained",   "stop_budget",     "stacks",        "data_staging",
-    "data_staged",      "data_staging_out", "data_staged_out"};
+const std::set<std::string> kPassedOver = {"message",        "flight",          "placement_drift",
+                                           "gpu_placement",  "head_lost",       "time_limit_known",
+                                           "stop_explained", "stop_budget",     "stacks",
+                                           "data_staging",   "data_staging_out"};
 
 std::string shortened(std::string text) {
     if (text.size() > kLongestText)
@@ -194,11 +196,53 @@ void RecordBuilder::see(Json json) {
             text_in(json, "name").empty() ? "what its ranks have written" : text_in(json, "name"),
             text_in(json, "node"), text_in(json, "folder"), text_in(json, "why"),
             text_in(json, "command")));
+    if (name == "data_comes" || name == "data_staged" || name == "data_staged_out")
+        return see_data(name, json);
     if (kPassedOver.contains(name))
         return;
     const std::string shown = shortened(text_in(json, "event"));  // masked by now
     if (unknown_.size() < kMostUnknown || unknown_.contains(shown))
         ++unknown_[shown];
+}
+
+void RecordBuilder::add_data(std::string text) {
+    if (record_.data.size() < kMostWarnings)
+        record_.data.push_back(shortened(std::move(text)));
+}
+
+// Of the head's own node; of what was copied out, of all.
+void RecordBuilder::see_data(const std::string& event, const Json& json) {
+    const auto number = [&json](const char* key) {
+        return std::max<std::int64_t>(0, whole_number<std::int64_t>(json.at(key)));
+    };
+    const std::string name = text_in(json, "name");
+    const std::int64_t files = number("files");
+    const std::string amount =
+        fmt::format("{} in {} file{}", format_bytes(static_cast<std::uint64_t>(number("bytes"))),
+                    files, files == 1 ? "" : "s");
+    if (event == "data_comes") {
+        if (coming_.size() < kMostUnknown)
+            coming_[name] = {.amount = amount};
+        return;
+    }
+    const double seconds = std::clamp(json.at("seconds").get<double>(), 0.0, kMostSeconds);
+    const std::string took = format_duration(
+        std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds)));
+    if (event == "data_staged_out")
+        return add_data(fmt::format("{} of {}: {} copied to {} in {}", name, text_in(json, "node"),
+                                    amount, text_in(json, "to"), took));
+    if (const auto coming = coming_.extract(name))
+        return add_data(fmt::format("{}: {} came while ranks ran, all of it in {}; {}", name,
+                                    amount, took, coming.mapped().waited_words()));
+    add_data(fmt::format("{}: {} before ranks started, {}{}", name, amount,
+                         json.value("was_here", false) ? "on the node already, " : "in ", took));
+}
+
+std::string RecordBuilder::Coming::waited_words() const {
+    return rank ? fmt::format("rank {} waited {} for input meanwhile", *rank,
+                              format_duration(std::chrono::round<std::chrono::milliseconds>(
+                                  std::chrono::duration<double>(waited_seconds))))
+                : std::string("no rank has reported how long it waited for input");
 }
 
 // Of who knows causes; the failure that it belongs to may come before it or after.
@@ -303,6 +347,12 @@ void RecordBuilder::on(const Event& event, const StepReported& step) {
                    LedgerKind::steps);
     }
     step_rank_ = step.rank;
+    for (auto& [name, coming] : coming_)
+        if (step.input_seconds && *step.input_seconds >= 0) {
+            coming.rank = step.rank;
+            coming.waited_seconds =
+                std::min(coming.waited_seconds + *step.input_seconds, kMostSeconds);
+        }
     record_.last_step = step.step;
     if (step.total_steps)
         record_.total_steps = step.total_steps;
@@ -603,6 +653,9 @@ RunRecord RecordBuilder::take() {
     for (const auto& [number, rank] : ranks_)
         if (!is_smaller_ || number < record_.world_size)
             record_.ranks.push_back(rank);
+    for (const auto& [name, coming] : coming_)
+        add_data(fmt::format("{}: {} had not all come while ranks ran; {}", name, coming.amount,
+                             coming.waited_words()));
     if (bad_lines_ > 0)
         gap(fmt::format("events.jsonl: {} cannot be understood, first {}; passed over",
                         bad_lines_ == 1 ? "1 line" : fmt::format("{} lines", bad_lines_),

@@ -42,6 +42,8 @@ private:
     bool is_other_step(std::string_view text) const;
     void see(nlohmann::json json);
     void see_end_record(const nlohmann::json& json);
+    void see_data(const std::string& event, const nlohmann::json& json);
+    void add_data(std::string text);
     void take_in(const Event& event);
     void on(const Event& event, const JobStarted& job);
     void on(const Event& event, const QueueTimeKnown& queue);
@@ -71,6 +73,14 @@ private:
     void plan_gpus(const nlohmann::json& plan, const std::string& hostname);
     void warn(std::string text);
 
+    /// Data that ranks run on, and that is not all there.
+    struct Coming {
+        std::string amount = {};
+        std::optional<int> rank = {};  ///< whose steps tell how long it waited for input
+        double waited_seconds = 0;
+        std::string waited_words() const;
+    };
+
     bool is_smaller_ = false;  ///< the job goes on with fewer nodes than it began with
     int node_ = 0;             ///< whose lines come
     std::string node_file_;
@@ -82,6 +92,7 @@ private:
     std::string first_bad_;
     std::map<std::string, std::int64_t> unknown_;  ///< events by name
     std::map<int, RecordRank> ranks_;
+    std::map<std::string, Coming> coming_;  ///< by name
     std::optional<LedgerKind> doing_;
     RecordTime since_{};
     std::optional<RecordTime> seen_before_;  ///< the event before this one

@@ -104,6 +104,7 @@ OrderedJson run_json(const RunRecord& record) {
                         {"ledger", OrderedJson::parse(ledger_json(record.ledger))}};
     json["gpu_time"] = OrderedJson::parse(gpu_time_json(record.gpu_time));
     json.update(lists_json(record));
+    json["data"] = record.data;
     json["warnings"] = record.warnings;
     json["gaps"] = record.gaps;
     return json;

@@ -266,6 +266,7 @@ std::string report_text(const std::vector<RunRecord>& records, const TextStyle& 
                 ledger_table(record.ledger, style) + gpu_lines(record, style) +
                 failure_lines(record, style) + pace_lines(record, style) +
                 place_lines(record, style) + certificate_lines(record, style) +
+                list_lines("data", record.data, style) +
                 list_lines("warnings", record.warnings, style) +
                 list_lines("not known", record.gaps, style);
     }

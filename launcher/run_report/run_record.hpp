@@ -85,6 +85,7 @@ struct RunRecord {
     std::optional<std::int64_t> last_step = {}, total_steps = {};
     std::vector<RecordRank> ranks = {};
     std::vector<RecordPace> pace = {};
+    std::vector<std::string> data = {};  ///< what was staged, and copied out; a sentence each
     std::vector<std::string> warnings = {};
     std::vector<RecordCertificate> certificates = {};
     JobCourse course = {};  ///< but for `spans`, which are above

@@ -86,6 +86,19 @@ HeldTree held_tree(UniqueFd lock, const std::string& name, const std::filesystem
     return held;
 }
 
+void mark_used(const HeldTree& held) {
+    const timespec now[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
+                             {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
+    if (::futimens(held.lock.get(), now) == 0)
+        return;
+    // Another's: who reads the manifest leaves a time there, where the disk keeps such.
+    const UniqueFd manifest(
+        ::openat(held.lock.get(), kManifest, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    char byte = 0;
+    if (manifest && ::read(manifest.get(), &byte, 1) < 0)
+        return;  // it is as it was used before
+}
+
 Tree manifest_of(const HeldTree& held) {
     const std::string text = read_text(held.lock.get(), kManifest, kMostText);
     if (address_of(text) != held.name.substr(0, kDigitsOfName))

@@ -44,6 +44,9 @@ bool take_tree(int data, const std::string& name, int folder);
 
 /// `data` is where the folder is that the lock is of. Throws Error{corrupt}.
 HeldTree held_tree(UniqueFd lock, const std::string& name, const std::filesystem::path& data);
+/// Its last use is now: while it is used, and at the end of it. Of a site's by who reads there, to
+/// a day.
+void mark_used(const HeldTree& held);
 /// Of a held one. Throws Error{corrupt} where the text is damaged.
 Tree manifest_of(const HeldTree& held);
 /// Empty, or how it differs from what was published. With `owner` all of it has to be his, and

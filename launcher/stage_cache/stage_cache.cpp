@@ -178,9 +178,9 @@ std::optional<HeldTree> StageCache::hold(const std::string& name) {
     return as_held(std::move(lock), name);
 }
 
-Tree StageCache::tree_of(const HeldTree& held) const { return manifest_of(held); }
+Tree StageCache::tree_of(const HeldTree& held) { return manifest_of(held); }
 
-Tree StageCache::listed_tree_of(const HeldTree& held) const {
+Tree StageCache::listed_tree_of(const HeldTree& held) {
     Tree tree = tree_of(held);
     const UniqueFd folder(::openat(held.lock.get(), kTree, kOpenFolder));
     for (TreeEntry& entry : tree.entries) {
@@ -216,9 +216,7 @@ std::optional<HeldTree> StageCache::find(const std::string& key, std::string& no
         why = error.what();
     }
     if (why.empty()) {
-        const timespec now[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
-                                 {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
-        ::futimens(held->lock.get(), now);  // the order in which room is made
+        mark_used(*held);  // the order in which room is made
         return held;
     }
     note =

@@ -77,9 +77,9 @@ public:
     /// A whole tree by its name; nothing where there is none, or somebody removes it just now.
     std::optional<HeldTree> hold(const std::string& name);
     /// Of a held one. Throws Error{corrupt} where the text is damaged.
-    Tree tree_of(const HeldTree& held) const;
+    static Tree tree_of(const HeldTree& held);
     /// The same with the times that its files have.
-    Tree listed_tree_of(const HeldTree& held) const;
+    static Tree listed_tree_of(const HeldTree& held);
     /// Empty, or which file has another content. Reads all of it.
     std::string why_damaged(const HeldTree& held) const;
 

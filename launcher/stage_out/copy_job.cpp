@@ -11,8 +11,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -22,107 +25,125 @@ constexpr auto kTold = std::chrono::seconds(1);
 constexpr auto kNothingMoves = std::chrono::seconds(60),
                kNothingOfServer = std::chrono::seconds(150);
 
-/// Of one entry. Owner: copy_job(). Threads: one of its own.
+/// What main and the threads of one entry have together: these may outlive it.
+struct EntryWork {
+    EntryWork(std::shared_ptr<const OutFolder> its, OutEntry what)
+        : folder(std::move(its)), entry(std::move(what)) {}
+    const std::shared_ptr<const OutFolder> folder;
+    const OutEntry entry;
+    OutCounters counters;
+    std::atomic<std::int64_t> of{0};
+    std::mutex mutex;  ///< for what follows, and for what is said
+    std::condition_variable over;
+    std::optional<OutDone> done;
+    bool is_left = false;  ///< nobody waits for it any more
+};
+
+/// Whether it still moves. Threads: main.
 class EntryWatch {
 public:
-    EntryWatch(const OutEntry& entry, const OutCounters& counters, const Deadline& deadline,
-               const std::function<void(const OutWord&)>& say, const std::function<void()>& give_up)
-        : entry_(entry), counters_(counters), deadline_(deadline), say_(say), give_up_(give_up) {
-        thread_ = std::thread([this] { tell(); });
-    }
-    EntryWatch(const EntryWatch&) = delete;
-    EntryWatch& operator=(const EntryWatch&) = delete;
-    ~EntryWatch() {
-        {
-            const std::lock_guard lock(mutex_);
-            is_over_ = true;
-        }
-        over_.notify_all();
-        thread_.join();
-    }
-    void set_all(std::int64_t bytes) { of_ = bytes; }
+    EntryWatch(const EntryWork& work, const Deadline& deadline)
+        : work_(work), deadline_(deadline) {}
 
-private:
-    void tell() {
-        std::unique_lock lock(mutex_);
-        while (!over_.wait_for(lock, kTold, [this] { return is_over_; })) {
-            say_({.progress = {{entry_.name, std::max<std::int64_t>(counters_.bytes, 0), of_}}});
-            judge();
-        }
-    }
-
-    void judge() {
-        const std::int64_t now = counters_.bytes + counters_.files + counters_.signs;
+    /// What has gone wrong; nothing while all is well.
+    std::optional<OutDone> judge() {
+        const std::int64_t now = work_.counters.bytes + work_.counters.files + work_.counters.signs;
         if (now != before_)
             moved_ = Deadline::Clock::now();
         before_ = now;
-        const auto longest = is_url(entry_.to) ? kNothingOfServer : kNothingMoves;
+        const auto longest = is_url(work_.entry.to) ? kNothingOfServer : kNothingMoves;
         if (deadline_.passed())
-            fail("was not copied within storage.timeout", "give it more time");
-        else if (Deadline::Clock::now() - moved_ > longest)
-            fail(fmt::format("nothing went to {} for {} s", entry_.to, longest.count()),
-                 "what it is on has to answer");
+            return failure("was not copied within storage.timeout", "give it more time");
+        if (Deadline::Clock::now() - moved_ > longest)
+            return failure(
+                fmt::format("nothing went to {} for {} s", work_.entry.to, longest.count()),
+                "what it is on has to answer");
+        return std::nullopt;
     }
 
-    void fail(const std::string& what, const std::string& hint) {
-        say_({.done = {{.name = entry_.name,
-                        .files = counters_.files,
-                        .bytes = counters_.bytes,
-                        .found_files = counters_.found_files,
-                        .left_files = 0,  // how many is seen by who lists the folder
-                        .left_bytes = std::max<std::int64_t>(of_ - counters_.bytes, 0),
-                        .exit_code = exit_code::kUnavailable,
-                        .what = entry_.name + ": " + what,
-                        .hint = hint,
-                        .took = {}}},
-              .over = true});
-        give_up_();
+private:
+    OutDone failure(const std::string& what, const std::string& hint) const {
+        return {.name = work_.entry.name,
+                .files = work_.counters.files,
+                .bytes = work_.counters.bytes,
+                .found_files = work_.counters.found_files,
+                .left_files = 0,  // how many is seen by who lists the folder
+                .left_bytes = std::max<std::int64_t>(work_.of - work_.counters.bytes, 0),
+                .exit_code = exit_code::kUnavailable,
+                .what = work_.entry.name + ": " + what,
+                .hint = hint,
+                .took = {}};
     }
 
-    const OutEntry& entry_;
-    const OutCounters& counters_;
+    const EntryWork& work_;
     const Deadline deadline_;
-    const std::function<void(const OutWord&)>& say_;
-    const std::function<void()>& give_up_;
-    std::atomic<std::int64_t> of_{0};
     std::int64_t before_ = -1;
     Deadline::Clock::time_point moved_ = Deadline::Clock::now();
-    std::mutex mutex_;
-    std::condition_variable over_;
-    bool is_over_ = false;
-    std::thread thread_;
 };
+
+void begin(const std::shared_ptr<EntryWork>& work, bool removes, const Environment& environment,
+           const std::function<void(const OutWord&)>& say) {
+    std::thread([work, removes, environment, say] {
+        const auto note = [&](const std::string& text) {
+            const std::lock_guard lock(work->mutex);
+            if (!work->is_left)
+                say({.notes = {text}});
+        };
+        OutDone done = copy_out({.folder = *work->folder,
+                                 .entry = work->entry,
+                                 .counters = work->counters,
+                                 .note = note,
+                                 .will_copy = [&](std::int64_t bytes) { work->of = bytes; },
+                                 .removes = removes},
+                                environment);
+        const std::lock_guard lock(work->mutex);
+        work->done = std::move(done);
+        work->over.notify_all();
+    }).detach();
+}
+
+/// True: it is left to itself.
+bool wait_for(EntryWork& work, const Deadline& deadline,
+              const std::function<void(const OutWord&)>& say) {
+    EntryWatch watch(work, deadline);
+    std::unique_lock lock(work.mutex);
+    while (!work.over.wait_for(lock, kTold, [&] { return work.done.has_value(); })) {
+        say({.progress = {
+                 {work.entry.name, std::max<std::int64_t>(work.counters.bytes, 0), work.of}}});
+        if (auto failed = watch.judge()) {
+            work.is_left = true;
+            say({.done = {std::move(*failed)}});
+            return true;
+        }
+    }
+    say({.done = {*work.done}});
+    return false;
+}
 
 }  // namespace
 
-void copy_job(const OutFolder& folder, const std::vector<std::string>& names, bool removes,
-              const Environment& environment, const std::function<void(const OutWord&)>& say,
-              const std::function<void()>& give_up) {
-    const OutOrder& order = folder.order();
+bool copy_job(const std::shared_ptr<const OutFolder>& folder, const std::vector<std::string>& names,
+              bool removes, const Environment& environment,
+              const std::function<void(const OutWord&)>& say) {
+    const OutOrder& order = folder->order();
     const Deadline deadline = Deadline::after(order.timeout);
+    bool hangs = false;
     for (const OutEntry& entry : order.entries) {
         if (std::find(names.begin(), names.end(), entry.name) == names.end() ||
-            !folder.has(entry.name))
+            !folder->has(entry.name))
             continue;
-        OutCounters counters;
-        EntryWatch watch(entry, counters, deadline, say, give_up);
-        const OutDone done =
-            copy_out({.folder = folder,
-                      .entry = entry,
-                      .counters = counters,
-                      .note = [&say](const std::string& note) { say({.notes = {note}}); },
-                      .will_copy = [&watch](std::int64_t bytes) { watch.set_all(bytes); },
-                      .removes = removes},
-                     environment);
-        say({.done = {done}});
+        const auto work = std::make_shared<EntryWork>(folder, entry);
+        begin(work, removes, environment, say);
+        hangs = wait_for(*work, deadline, say) || hangs;
     }
     if (removes) {
         for (const OutEntry& entry : order.entries)
-            if (folder.has(entry.name) && !folder.has_files(entry.name))
-                folder.remove(entry.name);
-        folder.remove_if_empty();
+            if (folder->has(entry.name) && !folder->has_files(entry.name))
+                folder->remove(entry.name);
+        folder->remove_if_empty();
     }
     say({.over = true});
+    return hangs;
 }
 
 }  // namespace autolaunch::launcher

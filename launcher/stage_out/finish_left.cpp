@@ -9,7 +9,6 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -138,16 +137,9 @@ private:
         if (!folder)
             return keep(left, "held", "another process has it");
         folder->set_terms(request_.may_overwrite, request_.by_node);
-        copy_job(
-            *folder, names, true, environment_of_process(),
-            [&](const OutWord& word) { hear(left, word); },
-            [this] {
-                if (request_.json) {
-                    json_.push_back(job_);
-                    print_(json_text());
-                }
-                ::_exit(exit_code_);
-            });
+        copy_job(std::make_shared<const OutFolder>(std::move(*folder)), names, true,
+                 environment_of_process(),
+                 [this, &left](const OutWord& word) { hear(left, word); });
     }
 
     void hear(const LeftOut& left, const OutWord& word) {

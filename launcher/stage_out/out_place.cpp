@@ -18,6 +18,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
+#include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -90,8 +93,12 @@ void plan_stage_out(LaunchPlan& plan) {
 
 void look_at_targets(LaunchPlan& plan, std::chrono::milliseconds patience) {
     const Deadline deadline = Deadline::after(patience);
-    for (OutItem& item : plan.staging.out) {
-        const auto found = ask_in_time([to = item.to] { return look_at_target(to); }, deadline);
+    std::vector<std::future<std::string>> answers;  // one that hangs takes no time of the others
+    for (const OutItem& item : plan.staging.out)
+        answers.push_back(ask_beside([to = item.to] { return look_at_target(to); }));
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+        OutItem& item = plan.staging.out[i];
+        const auto found = answer_in_time(std::move(answers[i]), deadline);
         item.found = found.value_or(fmt::format("its {} does not answer within {} s",
                                                 is_url(item.to) ? "server" : "file system",
                                                 patience.count() / 1000));

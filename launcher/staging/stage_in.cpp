@@ -30,6 +30,7 @@ namespace {
 constexpr auto kSilence = std::chrono::seconds(15);  // of the stager, which speaks once a second
 constexpr auto kBetweenLines = std::chrono::seconds(5);
 constexpr auto kBetweenLinesOfRanks = std::chrono::minutes(1);  // which have lines of their own
+constexpr auto kBetweenMarks = std::chrono::hours(1);           // of what a long job uses
 constexpr int kHead = 0;                                        // who hands over, see HandOver
 
 }  // namespace
@@ -40,10 +41,13 @@ StageIn::StageIn(asio::io_context& io, const LaunchPlan& plan, Member& member, s
       member_(member),
       address_(std::move(address)),
       head_answer_(io),
+      mark_(io),
       shown_at_(std::chrono::steady_clock::now()) {}
 
 // What was handed on is in the trees by now; its folder goes with the processes that had it.
 StageIn::~StageIn() {
+    for (const auto& [name, held] : held_)
+        mark_used(held);
     handed_.clear();
     stager_.reset();
     try {
@@ -336,6 +340,8 @@ void StageIn::take(const StagedData& data) {
                          (why.empty() ? data.path + " was removed again" : std::move(why)),
                      "somebody removes what is in the cache while jobs use it"});
     held_[data.name] = std::move(*held);
+    if (held_.size() == 1)
+        mark_all_used();
     report_(DataStaged{.name = data.name,
                        .path = data.path,
                        .bytes = data.bytes,
@@ -345,6 +351,18 @@ void StageIn::take(const StagedData& data) {
                        .is_shared = data.is_shared(),
                        .took = data.took});
     see_whether_all_began();
+}
+
+// Its time is kept from its last use on: also where this process is killed, and did not come to its
+// end.
+void StageIn::mark_all_used() {
+    for (const auto& [name, held] : held_)
+        mark_used(held);
+    mark_.expires_after(kBetweenMarks);
+    mark_.async_wait([this](const std::error_code& error) {
+        if (!error)
+            mark_all_used();
+    });
 }
 
 void StageIn::take(const StreamBegun& stream) {
@@ -374,13 +392,17 @@ void StageIn::let_start() {
     });
 }
 
-// It goes with this process, or with the next use of the cache.
-void StageIn::make_streams_folder() {
+// It goes with this process, or with the next use of the cache. What is in the site's cache needs
+// none; of anything else the stager says why there is none.
+void StageIn::make_streams_folder() try {
     const StageCache cache(plan_.staging.scratch, plan_.spec.storage.limit_bytes.value_or(0));
     streams_.emplace(cache.make_folder_for_copies());
     std::error_code error;  // without links: programs resolve paths, and look for them by this one
     const auto real = std::filesystem::canonical(streams_->path(), error);
     streams_path_ = error ? streams_->path().string() : real.string();
+} catch (const ExitError&) {
+    if (plan_.staging.shared.folder.empty() || plan_.staging.shared.fills)
+        throw;
 }
 
 // Ranks that wait for a file hear of it once the head was told: what they do then follows from it.

@@ -82,6 +82,7 @@ private:
     void see_whether_all_began();
     void let_start();
     void make_streams_folder();
+    void mark_all_used();
     void tell_waiting(const StagingFailure& failure) const;
     void show(const StagingProgress& progress);
     void fail(StagingFailure failure);
@@ -100,7 +101,7 @@ private:
     std::optional<MoverProcess> stager_;  ///< while it works, or keeps what is handed on
     std::map<int, HandOver> handed_;      ///< by item
     std::map<int, std::int64_t> bytes_;   ///< the same, where it is known
-    asio::steady_timer head_answer_;
+    asio::steady_timer head_answer_, mark_;
     // On the head.
     std::map<int, SeenSource> sources_;               ///< what other nodes are told, by item
     std::vector<int> asking_;                         ///< nodes that wait for that

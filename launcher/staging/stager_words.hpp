@@ -54,7 +54,7 @@ struct SeenSource {
     int item = 0;
     std::string key;      ///< source_key()
     std::string address;  ///< address_of() the listing: the key, but of what was unpacked
-    std::string listing;  ///< a file, which is handed on with the others
+    std::string listing;  ///< a file, which is handed on with the others; empty: nothing is
     std::string folder;   ///< that the files are below, there; empty: it still reads them
     std::string only;     ///< of a single file: its name there
     std::int64_t bytes = 0;

@@ -9,29 +9,7 @@ make_root root
 root=$work/root
 bwrap --bind "$root" / --dev-bind /dev /dev --proc /proc /bin/sh -c : 2>bwrap.log || skip "bubblewrap cannot make a namespace here: $(cat bwrap.log)"
 mkdir fakes data && echo 'on the node' >data/file && echo private >private
-cat >fakes/apptainer <<'END'
-#!/bin/bash
-# A fake: apptainer exec [--no-home] [--no-mount=…] [--nv] [--bind=SOURCE:TARGET:ro|rw]… [--pwd=FOLDER] FOLDER COMMAND…
-[ "$1" = exec ] && shift || exit 255
-line=(bwrap)
-binds=()
-while [[ $1 = -* ]]; do
-    case $1 in
-    --no-home | --no-mount=home,cwd | --nv) ;;
-    --bind=*:ro) binds+=(--ro-bind) && rest=${1#--bind=} && rest=${rest%:ro} && binds+=("${rest%%:*}" "${rest#*:}") ;;
-    --bind=*:rw) binds+=(--bind) && rest=${1#--bind=} && rest=${rest%:rw} && binds+=("${rest%%:*}" "${rest#*:}") ;;
-    --pwd=*) line+=(--chdir "${1#--pwd=}") ;;
-    *) echo "FATAL: unknown flag: $1" && exit 1 ;;
-    esac
-    shift
-done
-[ -d "$1" ] || { echo "FATAL:   could not open image $1: failed to retrieve path for $1" >&2; exit 255; }
-line+=(--bind "$1" / --dev-bind /dev /dev --proc /proc --ro-bind /sys /sys "${binds[@]}" --setenv PATH /usr/bin:/bin --setenv HOME /)
-shift
-while IFS= read -r name; do line+=(--setenv "${name#APPTAINERENV_}" "${!name}"); done < <(compgen -e APPTAINERENV_)
-# bubblewrap has a process beside the program, which must not go first: apptainer's waits, too.
-exec env --ignore-signal=TERM "${line[@]}" env --default-signal=TERM "$@"
-END
+fake_apptainer fakes/apptainer
 cat >fakes/enroot <<'END'
 #!/bin/bash
 # A fake: enroot start [--mount SOURCE:TARGET:none:x-create=auto,rbind,ro|rw]… [--env NAME]… FOLDER COMMAND…
@@ -116,6 +94,16 @@ for runtime in apptainer enroot; do
         expect "the data in it" 2 "$(grep -c last run/generation-0/rank-0/stdout)"
         grep -q "can be written" run/generation-0/rank-0/stdout && fail "$runtime: ranks write into what comes"
     done
+    sed -i '$d' job.yaml
+    # What ranks write in stage_out's folder is on the node, and is copied from there.
+    rm -rf "$work/results" && echo "storage: {scratch: $work/scratch, stage_out: [{from: res, to: $work/results}]}" >>job.yaml
+    run 0 -n 2 sh -c 'echo "$AUTOLAUNCH_OUT_RES"; echo "of rank $RANK" >"$AUTOLAUNCH_OUT_RES/r$RANK"'
+    expect "$runtime: what came of ranks in containers" "of rank 0 of rank 1" "$(cat results/* | xargs)"
+    case $(cat run/generation-0/rank-1/stdout) in
+    "$work/scratch/autolaunch-$(id -u)/out/"*/data/res) ;;
+    *) fail "$runtime: an odd place: $(cat run/generation-0/rank-1/stdout)" ;;
+    esac
+    expect "$runtime: what stays on the node" "" "$(ls "$work/scratch/autolaunch-$(id -u)/out")"
     sed -i '$d' job.yaml
 
     # A Python rank tells its agent of its steps through the socket that is bound.

@@ -18,6 +18,33 @@ make_root() {
     echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
     echo 'of the image' >"$root/image/mark"
 }
+# fake_apptainer FILE: a FAKE of apptainer, of bubblewrap, that takes its options as its documentation has them
+fake_apptainer() {
+    cat >"$1" <<'END'
+#!/bin/bash
+# A fake: apptainer exec [--no-home] [--no-mount=…] [--nv] [--bind=SOURCE:TARGET:ro|rw]… [--pwd=FOLDER] FOLDER COMMAND…
+[ "$1" = exec ] && shift || exit 255
+line=(bwrap)
+binds=()
+while [[ $1 = -* ]]; do
+    case $1 in
+    --no-home | --no-mount=home,cwd | --nv) ;;
+    --bind=*:ro) binds+=(--ro-bind) && rest=${1#--bind=} && rest=${rest%:ro} && binds+=("${rest%%:*}" "${rest#*:}") ;;
+    --bind=*:rw) binds+=(--bind) && rest=${1#--bind=} && rest=${rest%:rw} && binds+=("${rest%%:*}" "${rest#*:}") ;;
+    --pwd=*) line+=(--chdir "${1#--pwd=}") ;;
+    *) echo "FATAL: unknown flag: $1" && exit 1 ;;
+    esac
+    shift
+done
+[ -d "$1" ] || { echo "FATAL:   could not open image $1: failed to retrieve path for $1" >&2; exit 255; }
+line+=(--bind "$1" / --dev-bind /dev /dev --proc /proc --ro-bind /sys /sys "${binds[@]}" --setenv PATH /usr/bin:/bin --setenv HOME /)
+shift
+while IFS= read -r name; do line+=(--setenv "${name#APPTAINERENV_}" "${!name}"); done < <(compgen -e APPTAINERENV_)
+# bubblewrap has a process beside the program, which must not go first: apptainer's waits, too.
+exec env --ignore-signal=TERM "${line[@]}" env --default-signal=TERM "$@"
+END
+    chmod +x "$1"
+}
 # has_mpi: whether MPI ranks can be tried, by Debian's Python in containers that see /usr and settings of /etc
 has_mpi() {
     "$AUTOLAUNCH" --version | grep -qw PMIX && /usr/bin/python3 -c 'import mpi4py' 2>/dev/null && return

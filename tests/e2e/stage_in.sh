@@ -169,8 +169,12 @@ expect "trees after a look" "$before" "$(trees)"
 gc --apply --older-than 30d
 contains "what has gone" gc.log "removed $((before - 2)) of $before"
 expect "trees after --apply" 2 "$(trees)"
+# It was used until the job's end, however long that ran.
+find "$scratch/autolaunch-$(id -u)/stage/data" -mindepth 1 -maxdepth 1 -exec touch -d '70 days ago' {} +
 touch gc.over
 wait $holder || fail "the job beside gc"
+gc --older-than 1d
+expect "used last" 2 "$(grep -Ec '\(used last [^ ]* ?[0-9.]+ m?s ago, kept for 60 d' gc.log)"
 find "$scratch/autolaunch-$(id -u)/stage/data" -mindepth 1 -maxdepth 1 -exec touch -d '50 days ago' {} +
 gc --json
 python3 -c '

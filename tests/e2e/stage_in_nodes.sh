@@ -102,7 +102,20 @@ expect "nodes that have read it" 1 "$(staged filled "\"read_bytes\":$all,")"
 user=(setpriv --reuid 2001 --regid 2001 --clear-groups env HOME=/ XDG_RUNTIME_DIR=)
 each used "${user[@]}" "$AUTOLAUNCH" run
 expect "nodes that have it for all" 4 "$(staged used '"read_bytes":0,"was_here":true,"shared":true')"
+# A scratch that cannot be made on the first node: it is not needed where all is in the site's cache. From there nothing is handed on,
+# and a node that has lost it reads it by itself.
+(on one rm -rf /tmp/his)
+(on one touch /tmp/his)
+each no-scratch "${user[@]}" "$AUTOLAUNCH" run
+expect "nodes that have it for all" 4 "$(staged no-scratch '"read_bytes":0,"was_here":true,"shared":true')"
+contains "that there is no scratch" 0.log "storage.stage_in: storage.scratch: "
+contains "that none is needed" 0.log "; what is in the site's shared cache needs none"
 (on three rm -rf /tmp/datasets)
+each no-scratch-and-lost "${user[@]}" "$AUTOLAUNCH" run
+expect "nodes that have it for all, but one" 3 "$(staged no-scratch-and-lost '"was_here":true,"shared":true')"
+expect "what that one reads by itself" 1 "$(staged no-scratch-and-lost "\"read_bytes\":$all,\"was_here\":false,\"shared\":false")"
+(on one rm -rf /tmp/his)
+(on three rm -rf /tmp/his)
 each lost-there "${user[@]}" "$AUTOLAUNCH" run
 expect "nodes that have it for all, but one" 3 "$(staged lost-there '"was_here":true,"shared":true')"
 expect "what that one has from the first" 1 "$(staged lost-there '"read_bytes":0,"was_here":false,"shared":false')"

@@ -2,6 +2,7 @@
 # held; and nothing of it believed that somebody else could have put there. In a mount namespace of its own, whose /etc is a copy.
 self=$(readlink -f "$0")
 . "${self%/*}/lib.sh"
+. "${self%/*}/container_room.sh"
 
 if [ "${SHARED_TEST_INSIDE:-}" != yes ]; then
     [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null || skip "needs root, and a mount namespace of its own"
@@ -109,6 +110,32 @@ contains "its event" runs/one/events.jsonl '"read_bytes":0,"was_here":true,"shar
 case $(tail -n1 runs/places) in "$cache/data/"*/tree) ;; *) fail "ranks were given $(tail -n1 runs/places)" ;; esac
 expect "what amy has staged herself" "" "$(ls -A "$scratch/autolaunch-2001/stage/data")"
 amy ls "$cache/data" >/dev/null 2>&1 && fail "others can list what is there"
+
+# ---- a scratch that cannot be made is needed for what is missing alone -------------------------------------------------
+job --log-dir runs/noscratch storage.scratch=/proc/none >noscratch.log 2>&1 || fail "a job without a scratch: $(cat noscratch.log)"
+contains "a job without a scratch" noscratch.log "staged    tokens: 3.0 MB in 2 files · on this node already, in the site's shared cache"
+contains "a job without a scratch" noscratch.log "; what is in the site's shared cache needs none"
+sed 's/}$/, start: streaming}/' data.yaml | sed '$d' >streams.yaml && echo "monitoring: {log_path: $work/runs}" >>streams.yaml
+says 0 "staged    tokens: 3.0 MB in 2 files · on this node already, in the site's shared cache" amy timeout 60 "$AUTOLAUNCH" -c streams.yaml storage.scratch=/proc/none -- true
+echo missing >missing.txt && chmod 644 missing.txt && sed "s|$work/weights.bin|$work/missing.txt|" streams.yaml >missing.yaml
+for from in streams missing; do sed 's/, start: streaming//' $from.yaml >all-$from.yaml; done
+for from in all-missing missing; do
+    says 73 "storage.stage_in: storage.scratch: " amy timeout 60 "$AUTOLAUNCH" -c $from.yaml storage.scratch=/proc/none -- true
+done
+
+# ---- in a container: read-only, also for root, whom modes do not keep out -----------------------------------------------
+in_container() {
+    make_root root && mkdir fakes && fake_apptainer fakes/apptainer
+    bwrap --bind root / --dev-bind /dev /dev --proc /proc /bin/sh -c : 2>bwrap.log || { echo "not tried: a container: $(cat bwrap.log)" && return; }
+    { cat data.yaml && echo "container: {image: $work/root, runtime: apptainer}"; } >contained.yaml
+    PATH=$work/fakes:$PATH timeout 60 "$AUTOLAUNCH" -c contained.yaml --log-dir runs/contained -- /bin/sh -c 'echo "$AUTOLAUNCH_DATA_TOKENS"; cat "$AUTOLAUNCH_DATA_TOKENS/one.txt" "$AUTOLAUNCH_DATA_W"
+        (echo x >"$AUTOLAUNCH_DATA_TOKENS/one.txt") 2>&1; (echo x >"$AUTOLAUNCH_DATA_TOKENS/new") 2>&1; rm -f "$AUTOLAUNCH_DATA_TOKENS/one.txt" 2>&1' >contained.log 2>&1
+    contains "a job in a container" contained.log "on this node already, in the site's shared cache"
+    expect "what its rank has seen" "$cache/data/$name/tree one w" "$(sed -n 1,3p runs/contained/generation-0/rank-0/stdout | xargs)"
+    expect "what its rank could write: $(cat runs/contained/generation-0/rank-0/stdout)" 3 "$(grep -c 'Read-only file system' runs/contained/generation-0/rank-0/stdout)"
+    expect "the file after that" one "$(cat "$cache/data/$name/tree/one.txt")"
+}
+if command -v bwrap >/dev/null; then in_container; else echo "not tried: a container (apt-get install bubblewrap)"; fi
 
 # ---- held: its owner's gc leaves it --------------------------------------------------------------------------------
 cat >holds.yaml <<END2

@@ -103,7 +103,8 @@ copies() { ls -A results | grep -q '^\.autolaunch-.*\.part$'; }
 eventually "a copy on its way" copies
 kill -9 "$(agent)"
 wait $job_pid
-copier_gone() { ! pgrep -x autolaunch-stag >/dev/null; }
+# Its lock of the job's folder goes with it.
+copier_gone() { "$AUTOLAUNCH" stage-out --scratch "$scratch" --list | grep -q "^left"; }
 eventually "the end of the copier" copier_gone
 expect "what has its name half-way" "" "$(ls results | grep '^slow')"
 says 0 "copied" "$AUTOLAUNCH" stage-out --scratch "$scratch"

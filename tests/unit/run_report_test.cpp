@@ -164,6 +164,51 @@ TEST_CASE("what cannot be understood is a gap that has a name") {
         CHECK(all.find(part) != std::string::npos);
 }
 
+TEST_CASE("of data it is told whether all had come, and how long a rank waited for it") {
+    RecordBuilder builder("/runs/1");
+    builder.line(line(0, 0, job_of(2)));
+    builder.line(line(
+        10, 0, DataStaged{.name = "w", .path = "p", .bytes = 8, .files = 1, .was_here = true}));
+    builder.line(
+        line(20, 0, DataComes{.name = "tokens", .path = "p", .bytes = 3'000'000, .files = 2}));
+    builder.line(line(20, 0, DataComes{.name = "late", .path = "p", .bytes = 1, .files = 1}));
+    const auto waited = [&](int at, std::int64_t step, double seconds) {
+        StepReported report;
+        report.step = step;
+        report.input_seconds = seconds;
+        builder.line(line(at, 0, report));
+    };
+    waited(5'000, 1, 2);
+    waited(9'000, 2, 1.5);
+    builder.line(line(9'500, 0,
+                      DataStaged{.name = "tokens",
+                                 .path = "p",
+                                 .bytes = 3'000'000,
+                                 .files = 2,
+                                 .took = std::chrono::seconds(9)}));
+    waited(9'900, 3, 4);
+    builder.line(line(12'000, 0,
+                      DataStagedOut{.node = "node2",
+                                    .name = "res",
+                                    .to = "/shared/res",
+                                    .bytes = 5,
+                                    .files = 1,
+                                    .took = std::chrono::seconds(2)}));
+    builder.line(line(12'500, 0, JobEnded{.exit_code = 0, .outcome = "succeeded"}));
+    const RunRecord record = builder.take();
+    CHECK(record.gaps.empty());
+    CHECK(record.data ==
+          std::vector<std::string>{
+              "w: 8 B in 1 file before ranks started, on the node already, under 1 ms",
+              "tokens: 3.0 MB in 2 files came while ranks ran, all of it in 9.0 s; rank 0 waited "
+              "3.5 s for input meanwhile",
+              "res of node2: 5 B in 1 file copied to /shared/res in 2.0 s",
+              "late: 1 B in 1 file had not all come while ranks ran; rank 0 waited 7.5 s for input "
+              "meanwhile"});
+    const std::string text = report_text({record}, {});
+    CHECK(text.find("had not all come") != std::string::npos);
+}
+
 TEST_CASE("ranks of other nodes are known by the files of their nodes") {
     RecordBuilder builder = trained("node1");
     builder.begin_node(1, "events.node-1.jsonl");

@@ -10,8 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -43,11 +45,12 @@ void end_with_agent() {
 void copy_as_told() {
     const CopyOrder order = parse_copy_order(hear_order());
     end_with_agent();
-    const auto folder = OutFolder::open(order.folder, false);
+    auto folder = OutFolder::open(order.folder, false);
     if (!folder)
         throw Error(ErrorCode::system, order.folder + " is gone, or another process has it");
-    copy_job(*folder, order.names, order.removes, environment_of_process(), tell_agent,
-             [] { ::_exit(0); });
+    if (copy_job(std::make_shared<const OutFolder>(std::move(*folder)), order.names, order.removes,
+                 environment_of_process(), tell_agent))
+        ::_exit(0);
 }
 
 }  // namespace

@@ -38,10 +38,9 @@ std::string path_there(const SeenSource& seen, const TreeEntry& entry) {
 }
 
 Stager::Stager(AgentLine& agent, StagerOrder order, const Environment& environment)
-    : agent_(agent), order_(std::move(order)), watch_(order_.timeout), cache_(open_cache(order_)) {
+    : agent_(agent), order_(std::move(order)), watch_(order_.timeout) {
     open_shared_cache();
-    if (order_.role != StagerRole::alone)
-        copies_.emplace(cache_.make_folder_for_copies());
+    open_own_cache();
     for (const StagerItem& item : order_.items)
         sources_.push_back(std::make_unique<ItemSource>(item, environment, &watch_.signs));
 }
@@ -57,6 +56,26 @@ void Stager::open_shared_cache() {
     }
 }
 
+// Where all of the job's data is in the site's, no folder of its own is needed.
+void Stager::open_own_cache() {
+    try {
+        cache_.emplace(open_cache(order_));
+        if (order_.role != StagerRole::alone)
+            copies_.emplace(cache_->make_folder_for_copies());
+    } catch (const ExitError& error) {
+        if (!shared_)
+            throw;
+        cache_.reset();
+        no_cache_ = error;
+    }
+}
+
+StageCache& Stager::own_cache() {
+    if (!cache_)
+        throw ExitError(*no_cache_);
+    return *cache_;
+}
+
 std::int64_t Stager::shared_owner() const { return shared_ ? shared_->place().owner : ::geteuid(); }
 
 void Stager::say_once(std::string note) {
@@ -69,14 +88,16 @@ std::optional<HeldTree> Stager::find(const std::string& key) {
     auto held = shared_ ? shared_->find(key, note) : std::nullopt;
     say_once(std::exchange(note, {}));
     if (!held)
-        held = cache_.find(key, note);
+        held = own_cache().find(key, note);
+    else if (no_cache_)
+        note = std::string(no_cache_->what()) + "; what is in the site's shared cache needs none";
     say_once(std::move(note));
     return held;
 }
 
 void Stager::remember(int item, const std::string& key, const HeldTree& held) {
-    if (held.is_shared == cache_.is_shared())
-        cache_.remember(key, held, wish_of(item));
+    if (cache_ && held.is_shared == cache_->is_shared())
+        cache_->remember(key, held, wish_of(item));
 }
 
 void Stager::watch(int item, const CopyProgress* progress, std::int64_t of) {
@@ -157,7 +178,7 @@ StagedTree Stager::have_handed(int item, CopyProgress& progress) {
         remember(item, seen.key, *held);
         return {.held = std::move(*held), .was_here = true, .notes = {}};
     }
-    cache_.make_room(seen.bytes);
+    own_cache().make_room(seen.bytes);
     StagerWord word;
     word.wanted.push_back(
         order_.role == StagerRole::head
@@ -173,12 +194,14 @@ StagedTree Stager::have_handed(int item, CopyProgress& progress) {
 }
 
 /// Until the head says what there is of it, and that it can be had, or this node has it already.
-/// False: there is no head any more.
+/// False: there is no head any more, or none that hands on.
 bool Stager::await_source(int item) {
     for (;;) {
         if (is_deserted_)
             return false;
         const auto seen = seen_.find(item);
+        if (seen != seen_.end() && seen->second.listing.empty())
+            return false;
         if (seen != seen_.end() && (!seen->second.folder.empty() || find(seen->second.key)))
             return true;
         hear_agent();
@@ -264,7 +287,7 @@ StagedTree Stager::copy(int item, SourceTree& source, const std::string& key, co
     if (view != views_.end())
         stream_by(item, *view->second, came, request);
     else if (!came.is_whole)
-        from.read_for(request, cache_);
+        from.read_for(request, own_cache());
     if (view == views_.end())
         from.verify_for(request);
     request.check_source = [&] {
@@ -283,7 +306,7 @@ StagedTree Stager::copy(int item, SourceTree& source, const std::string& key, co
             return copy_here(came.copies, path_there(seen, entry));
         };
     }
-    StagedTree staged = stage_tree(cache_, source, request, progress);
+    StagedTree staged = stage_tree(own_cache(), source, request, progress);
     watch_.is_elsewhere = false;
     return staged;
 }

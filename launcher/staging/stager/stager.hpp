@@ -1,6 +1,7 @@
 #pragma once
 #include "base/environment.hpp"
 #include "base/locked_folder.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "hand_over/node_cache.hpp"
 #include "stage_cache/shared_cache.hpp"
 #include "stage_cache/stage_tree.hpp"
@@ -43,6 +44,9 @@ private:
     /// As far as it is this user's to write there.
     void remember(int item, const std::string& key, const HeldTree& held);
     void open_shared_cache();
+    void open_own_cache();
+    /// Throws ExitError 73 where there is none.
+    StageCache& own_cache();
     std::int64_t shared_owner() const;
     void say_once(std::string note);
     void watch(int item, const CopyProgress* progress, std::int64_t of);
@@ -97,7 +101,8 @@ private:
     AgentLine& agent_;
     const StagerOrder order_;
     Watch watch_;
-    StageCache cache_;
+    std::optional<StageCache> cache_;    ///< none where all is to be in the site's
+    std::optional<ExitError> no_cache_;  ///< why there is none
     std::optional<SharedCache> shared_;  ///< in which this node looks first
     std::set<std::string> said_;
     std::optional<LockedFolder> copies_;

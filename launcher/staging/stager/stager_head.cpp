@@ -48,13 +48,17 @@ SeenSource Stager::see(int item) {
     SeenSource seen{.item = item,
                     .key = source_key(source_of(item).words(), source.tree),
                     .address = {},
-                    .listing = place_for(item) + ".listing",
+                    .listing = copies_ ? place_for(item) + ".listing" : std::string(),
                     .folder = source.folder_path,
                     .only = source.only,
                     .bytes = source.tree.bytes()};
     if (is_made_here(item))
         seen.folder.clear();
     see_own_copy(seen);
+    if (!copies_) {  // all of it is in the site's cache, and there is no place to hand on from
+        seen.folder.clear();
+        return seen_[item] = seen;
+    }
     if (streams(item) && !held_.contains(item)) {
         show_stream(item);
         seen.folder = views_.at(item)->tree_path();
@@ -88,7 +92,7 @@ void Stager::see_own_copy(SeenSource& seen) {
 /// From now on its tree is what was unpacked, and no archive.
 void Stager::take_unpacked(int item, const HeldTree& held) {
     if (source_of(item).is_unpacked())
-        trees_[item].tree = cache_.listed_tree_of(held);
+        trees_[item].tree = StageCache::listed_tree_of(held);
 }
 
 void Stager::set_own_place(SeenSource& seen, const HeldTree& held) const {
@@ -159,7 +163,7 @@ void Stager::link_for_others(const SeenSource& seen, const HeldTree& held) {
     try {
         const NodeCache cache(place_for(seen.item), std::numeric_limits<std::int64_t>::max(),
                               false);
-        for (const TreeEntry& entry : cache_.tree_of(held).entries) {
+        for (const TreeEntry& entry : StageCache::tree_of(held).entries) {
             const std::string path = path_there(seen, entry);
             const auto file = entry.kind == TreeEntry::Kind::file ? look_at(path) : std::nullopt;
             if (file && file->bytes > 0 &&
@@ -168,7 +172,7 @@ void Stager::link_for_others(const SeenSource& seen, const HeldTree& held) {
                 to_copy += entry.bytes;  // of the site's cache, which is another user's
         }
         if (to_copy > 0 && held.is_shared)
-            cache_.make_room(to_copy);
+            own_cache().make_room(to_copy);
     } catch (const Error& error) {
         say({.notes = {std::string("what is handed on is copied once more: ") + error.what()}});
     }

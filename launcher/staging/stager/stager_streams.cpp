@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/stage_part.hpp"
+#include "stage_cache/stage_text.hpp"
 #include "staging/stager/stager.hpp"
 
 #include <autolaunch/error.hpp>
@@ -71,7 +72,7 @@ bool Stager::have_listing(int item) {
         watch_.is_elsewhere = false;
         return true;
     }
-    cache_.make_room(seen.bytes);
+    own_cache().make_room(seen.bytes);
     StagerWord word;
     word.wanted.push_back({.item = item, .copies = place_for(item), .paths = {}, .sizes = {}});
     say(word);
@@ -93,6 +94,10 @@ bool Stager::have_listing(int item) {
 }
 
 void Stager::show_stream(int item) {
+    if (order_.streams.empty())
+        cannot_keep(
+            own_cache().path().string() + " takes no folder for what ranks see while it comes",
+            "see what stands in its way there, or name another folder in storage.scratch");
     views_[item] = std::make_unique<StreamView>(
         std::filesystem::path(order_.streams) / item_of(item).name, trees_.at(item).tree,
         item_of(item).verify, source_of(item).shown());
@@ -143,7 +148,7 @@ void Stager::stream_by(int item, StreamView& view, const Came& came, StagingRequ
 void Stager::show_published(int item, const StagedTree& staged) {
     StreamView& view = *views_.at(item);
     if (staged.was_here) {
-        const Tree tree = cache_.tree_of(staged.held);
+        const Tree tree = StageCache::tree_of(staged.held);
         const std::filesystem::path folder =
             tree.is_file ? staged.held.path.parent_path() : staged.held.path;
         view.add_all(open_file(folder, kOpenFolder).get());

@@ -26,12 +26,11 @@ void start_detached(Work work) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-/// What `question` returns, or nothing where that takes too long: for calls of the system that have
-/// no deadline of their own and cannot be interrupted (the databases of users and of hosts). The
-/// thread stays with the question then, so it may refer to nothing that ends before the process.
-/// What the question throws is thrown here.
+/// Begins to ask: for calls of the system that have no deadline of their own and cannot be
+/// interrupted (the databases of users and of hosts, a file system). The thread stays with the
+/// question, so it may refer to nothing that ends before the process.
 template <class Question>
-auto ask_in_time(Question question, const Deadline& deadline) {
+auto ask_beside(Question question) {
     using Answer = std::invoke_result_t<Question&>;
     std::promise<Answer> promise;
     auto answer = promise.get_future();
@@ -42,9 +41,21 @@ auto ask_in_time(Question question, const Deadline& deadline) {
             promise.set_exception(std::current_exception());
         }
     });
+    return answer;
+}
+
+/// The answer, or nothing where that takes too long. What the question throws is thrown here.
+template <class Answer>
+std::optional<Answer> answer_in_time(std::future<Answer> answer, const Deadline& deadline) {
     if (answer.wait_until(deadline.at()) != std::future_status::ready)
-        return std::optional<Answer>();
-    return std::optional<Answer>(answer.get());
+        return std::nullopt;
+    return answer.get();
+}
+
+/// Both for one question.
+template <class Question>
+auto ask_in_time(Question question, const Deadline& deadline) {
+    return answer_in_time(ask_beside(std::move(question)), deadline);
 }
 
 }  // namespace autolaunch

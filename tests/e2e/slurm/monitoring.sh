@@ -1,7 +1,9 @@
 #!/bin/bash
 # The scripts of `autolaunch render slurm` as a real Slurm's Prolog, Epilog and HealthCheckProgram: dcgm-exporter's files say
-# whose each GPU is while the job runs, a killed job's metrics are gone after it, and a node that is not fit gets no job.
+# whose each GPU is while the job runs, a killed job's metrics are gone after it, what was staged goes when it is to, and a node
+# that is not fit gets no job.
 . "$(dirname "$0")/lib.sh"
+for_all_users
 chmod 755 "$work"
 textfiles=$work/textfiles
 mkdir "$textfiles"
@@ -51,6 +53,52 @@ touch $textfiles/autolaunch_\${SLURM_JOB_ID}_0.prom $textfiles/autolaunch_\${SLU
 END
     only_others() { [ "$(cd "$textfiles" && echo *)" = "autolaunch_${job}0_0.prom other.prom" ]; }
     eventually "the end of its metrics, and of no other job's" only_others
+}
+# user_job UID FILE KEEP COMMAND...: submits a job of that user's that stages the file; sets `job`
+user_job() {
+    printf 'storage: {%sstage_in: [{from: %s, as: d}]}\nmonitoring: {log_path: %s, resource_tracking: false}\n' \
+        "${3:+keep: $3, }" "$PWD/$2" "$PWD/runs" >"$2.yaml"
+    chmod 644 "$2.yaml"
+    job=$(login setpriv --reuid "$1" --regid "$1" --clear-groups env HOME=/ sbatch --parsable -N1 -w node1 -D "$PWD/runs" -o "%j.log" \
+        --wrap "exec autolaunch run -c $PWD/$2.yaml --log-dir $PWD/runs/$2 -- ${*:4}") || fail "sbatch as user $1"
+}
+user_batch() { user_job "$@" && eventually "the end of job $job" job_ended "$job"; }
+staged() { # UID: whose files that node has, by its sources
+    "$cluster" on node1 sh -c "sed -sn 3p /var/tmp/autolaunch-$1/stage/sources/*" 2>/dev/null | sed 's|.*/||' | sort | xargs
+}
+aged() { "$cluster" on node1 sh -c 'touch -d "2 hours ago" /var/tmp/autolaunch-*/stage/data/*'; } # all of it was used last then
+trees() { "$cluster" on node1 ls "/var/tmp/autolaunch-$1/stage/data" | wc -l; } # UID
+# Of users that every Debian has; each node with a disk of its own. Slurm calls a job ended once its Epilog has been.
+test_staged_data_goes_when_it_is_to() {
+    local his=1 hers=5 long
+    all_hosts mount -t tmpfs -o mode=1777 tmpfs /var/tmp || fail "no disk for the nodes"
+    mkdir -m 1777 runs
+    for file in used short stays other; do echo "$file" >"$file" && chmod 644 "$file"; done
+    user_job $his used 1h sh -c "'touch $PWD/runs/now; until [ -e $PWD/over ]; do sleep 0.05; done; grep -q used \$AUTOLAUNCH_DATA_D'"
+    long=$job
+    eventually "a job that uses it" test -e runs/now
+    user_batch $hers other 1h true
+    user_batch $his short 1h true
+    expect "what ended a moment ago" "short used" "$(staged $his)"
+    aged
+    user_batch $his stays "" true
+    expect "after its keep, beside what a job uses and what has a week" "stays used" "$(staged $his)"
+    expect "trees" 2 "$(trees $his)"
+    expect "another user's, whose keep has passed, too" other "$(staged $hers)"
+    touch over
+    eventually "the end of the job that used it" job_ended "$long"
+    expect "how it ended: $(cat "runs/$long.log")" COMPLETED "$(job_field "$long" JobState)"
+    expect "what a job has used to its end" "stays used" "$(staged $his)"
+    aged
+    submit -N1 -w node1 <<<true # root's
+    eventually "root's job" job_ended "$job"
+    expect "after a job of root's" "stays used, other" "$(staged $his), $(staged $hers)"
+    user_batch $his stays "" true
+    expect "after the keep that began at that job's end" "stays, other" "$(staged $his), $(staged $hers)"
+    user_batch $hers other "" true
+    expect "of a job that has no keep any more" other "$(staged $hers)"
+    expect "the node" idle "$(state_of node1)"
+    all_hosts umount /var/tmp
 }
 test_unfit_node_gets_no_job() {
     touch "$work/../unfit-node2"

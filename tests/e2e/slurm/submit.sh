@@ -94,6 +94,17 @@ test_a_small_job_stages_first() {
     sub -c train.yaml --stage-first slurm_config.extra_args='[--prefer=nothing-has-this&&]'
     [ "$code" != 0 ] || fail "Slurm takes a job that makes no sense: $(cat err.log)"
     expect "jobs that are left" "" "$(login squeue -h -n small-stage-in,small)"
+    # Slurm takes the job that stages and refuses the other one: a sbatch before the real one sends that to no partition.
+    mkdir refusing && printf '#!/bin/sh\ncase $* in *afterany*) set -- --partition=nowhere "$@" ;; esac\necho "$*" >>%s/asked\nexec %s "$@"\n' "$PWD" "$(command -v sbatch)" >refusing/sbatch
+    chmod 755 refusing/sbatch
+    local before=$(ls runs/.submitted)
+    PATH=$PWD/refusing:$PATH sub -c train.yaml --stage-first slurm_config.setup='["sleep 60"]' # longer than anybody waits here
+    expect "exit code of what Slurm refuses" 69 "$code"
+    contains "sbatch's own words" err.log "invalid partition specified: nowhere"
+    contains "what was said of the other one" err.log "--stage-first"
+    expect "what sbatch was asked" 3 "$(grep -c . asked)"
+    eventually "the taking back of the job that stages" no_jobs
+    expect "folders that are left" "$before" "$(ls runs/.submitted)"
 }
 test_a_requeue_and_an_array_read_the_spec_as_it_was() {
     train 'echo seed $SEED; [ ${SLURM_RESTART_COUNT:-0} = 1 ] || exec sleep 60' 'array: 3' 'output: out-%a.log'
