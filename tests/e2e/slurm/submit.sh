@@ -54,7 +54,7 @@ test_number_alone_and_the_jobs_own_code() {
 test_nodes_that_have_the_data_are_preferred() {
     mkdir -p data && echo tokens >data/a
     train 'cat $AUTOLAUNCH_DATA_TOKENS/a' 'output: data-%j.log'
-    printf 'storage: {scratch: %s, stage_in: [{from: data, as: tokens}]}\n' "/var/tmp/submit-$$" >>train.yaml
+    printf 'storage: {scratch: %s, stage_in: [{from: data, as: tokens}]}\n' "/var/tmp/submit-${work##*-}" >>train.yaml
     sub -c train.yaml slurm_config.nodelist=node2 --wait
     expect "exit code: $(cat err.log "data-$job.log")" 0 "$code"
     sub -c train.yaml --wait
@@ -66,7 +66,7 @@ test_nodes_that_have_the_data_are_preferred() {
     login scancel "$job"
 }
 test_a_small_job_stages_first() {
-    local staging scratch=/var/tmp/first-$$
+    local staging scratch=/var/tmp/first-${work##*-}
     mkdir -p first && echo tokens >first/a
     train 'cat $AUTOLAUNCH_DATA_TOKENS/a' 'output: first-%j.log' 'nodes: 2'
     printf 'storage: {scratch: %s, stage_in: [{from: first, as: tokens}]}\n' "$scratch" >>train.yaml
