@@ -1,5 +1,6 @@
 #include "stage_out/copy_job.hpp"
 
+#include "base/ask_in_time.hpp"
 #include "base/deadline.hpp"
 #include "base/url.hpp"
 #include "exit_codes/exit_codes.hpp"
@@ -14,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -83,7 +83,7 @@ private:
 
 void begin(const std::shared_ptr<EntryWork>& work, bool removes, const Environment& environment,
            const std::function<void(const OutWord&)>& say) {
-    std::thread([work, removes, environment, say] {
+    start_detached([work, removes, environment, say] {
         const auto note = [&](const std::string& text) {
             const std::lock_guard lock(work->mutex);
             if (!work->is_left)
@@ -99,7 +99,7 @@ void begin(const std::shared_ptr<EntryWork>& work, bool removes, const Environme
         const std::lock_guard lock(work->mutex);
         work->done = std::move(done);
         work->over.notify_all();
-    }).detach();
+    });
 }
 
 /// True: it is left to itself.
