@@ -18,9 +18,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <future>
-#include <utility>
-#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -93,15 +90,15 @@ void plan_stage_out(LaunchPlan& plan) {
 
 void look_at_targets(LaunchPlan& plan, std::chrono::milliseconds patience) {
     const Deadline deadline = Deadline::after(patience);
-    std::vector<std::future<std::string>> answers;  // one that hangs takes no time of the others
-    for (const OutItem& item : plan.staging.out)
-        answers.push_back(ask_beside([to = item.to] { return look_at_target(to); }));
+    const auto answers = ask_all_in_time(
+        plan.staging.out,
+        [](const OutItem& item) { return [to = item.to] { return look_at_target(to); }; },
+        deadline);
     for (std::size_t i = 0; i < answers.size(); ++i) {
         OutItem& item = plan.staging.out[i];
-        const auto found = answer_in_time(std::move(answers[i]), deadline);
-        item.found = found.value_or(fmt::format("its {} does not answer within {} s",
-                                                is_url(item.to) ? "server" : "file system",
-                                                patience.count() / 1000));
+        item.found = answers[i].value_or(fmt::format("its {} does not answer within {} s",
+                                                     is_url(item.to) ? "server" : "file system",
+                                                     patience.count() / 1000));
     }
 }
 

@@ -14,10 +14,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <future>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -130,18 +128,19 @@ void plan_staging(LaunchPlan& plan) {
 
 void look_at_staging(LaunchPlan& plan, std::chrono::milliseconds patience) {
     const Deadline deadline = Deadline::after(patience);
-    std::vector<std::future<std::string>> answers;  // one that hangs takes no time of the others
-    for (const StagedItem& item : plan.staging.items)
-        answers.push_back(
-            ask_beside([item, scratch = plan.staging.scratch, shared = plan.staging.shared] {
+    const auto answers = ask_all_in_time(
+        plan.staging.items,
+        [&](const StagedItem& item) {
+            return [item, scratch = plan.staging.scratch, shared = plan.staging.shared] {
                 return look_at(item, scratch, shared);
-            }));
+            };
+        },
+        deadline);
     for (std::size_t i = 0; i < answers.size(); ++i) {
         StagedItem& item = plan.staging.items[i];
-        const auto found = answer_in_time(std::move(answers[i]), deadline);
-        item.found = found.value_or(fmt::format("its {} does not answer within {} s",
-                                                is_remote(item.from) ? "server" : "file system",
-                                                patience.count() / 1000));
+        item.found = answers[i].value_or(
+            fmt::format("its {} does not answer within {} s",
+                        is_remote(item.from) ? "server" : "file system", patience.count() / 1000));
     }
 }
 

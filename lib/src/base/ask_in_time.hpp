@@ -8,6 +8,7 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace autolaunch {
 
@@ -56,6 +57,21 @@ std::optional<Answer> answer_in_time(std::future<Answer> answer, const Deadline&
 template <class Question>
 auto ask_in_time(Question question, const Deadline& deadline) {
     return answer_in_time(ask_beside(std::move(question)), deadline);
+}
+
+/// The answers to a question of each, asked side by side: one that hangs takes no time of the
+/// others.
+template <class Item, class QuestionOf>
+auto ask_all_in_time(const std::vector<Item>& items, QuestionOf question_of,
+                     const Deadline& deadline) {
+    using Answer = std::invoke_result_t<std::invoke_result_t<QuestionOf&, const Item&>&>;
+    std::vector<std::future<Answer>> asked;
+    for (const Item& item : items)
+        asked.push_back(ask_beside(question_of(item)));
+    std::vector<std::optional<Answer>> answers;
+    for (auto& one : asked)
+        answers.push_back(answer_in_time(std::move(one), deadline));
+    return answers;
 }
 
 }  // namespace autolaunch
