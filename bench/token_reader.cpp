@@ -7,7 +7,7 @@
 //            floor: over a mapping whose pages are there already; also a mapping that is new.
 //   shuffled the same of rows in random order within each file.
 //   int32    inputs and targets of each row are written. floor: the same by a loop that a compiler
-//            vectorises, over such a mapping.
+//            vectorises, over such a mapping; then both with the rows of each file in random order.
 //   disk     what of the files the page cache has is dropped first, as far as the kernel does.
 //            floor: O_DIRECT, 32 reads of 512 KiB at once, in order, by io_uring.
 //   filled   the same, and the bytes come through the page cache. floor: read() of 1 MiB, as dd.
@@ -163,21 +163,37 @@ Cost floor_of_memory(Bench& bench, bool populated) {
     return cost;
 }
 
+/// Where the rows of a file begin that a reader of `tokens` a row gives, in random order.
+std::vector<const std::byte*> shuffled_rows(const Mapping& mapping, std::size_t tokens) {
+    std::vector<const std::byte*> rows;
+    for (std::size_t at = 1024; at + (tokens + 1) * 2 <= mapping.bytes(); at += tokens * 2)
+        rows.push_back(mapping.start() + at);
+    std::shuffle(rows.begin(), rows.end(), std::mt19937_64(1));
+    return rows;
+}
+
 Cost floor_of_shuffled(Bench& bench) {
-    const auto row = static_cast<std::size_t>(bench.length) * 2;
+    const auto length = static_cast<std::size_t>(bench.length);
     Cost cost;
     for (const std::string& file : bench.files) {
         const Mapping mapping(file, true);
-        std::vector<const std::byte*> rows;
-        for (std::size_t at = 1024; at + row <= mapping.bytes(); at += row)
-            rows.push_back(mapping.start() + at);
-        std::shuffle(rows.begin(), rows.end(), std::mt19937_64(1));
+        const auto rows = shuffled_rows(mapping, length);
         cost += cost_of([&] {
             for (const std::byte* const start : rows)
-                bench.seen += xor_of(start, row);
+                bench.seen += xor_of(start, length * 2);
         });
     }
     return cost;
+}
+
+/// The plainest loop: each token, and the one behind it.
+void write_int32(const std::byte* start, std::size_t count, std::int32_t* inputs,
+                 std::int32_t* targets) {
+    const auto* tokens = reinterpret_cast<const std::uint16_t*>(start);
+    for (std::size_t i = 0; i < count; ++i) {
+        inputs[i] = tokens[i];
+        targets[i] = tokens[i + 1];
+    }
 }
 
 Cost floor_of_int32(Bench& bench) {
@@ -186,18 +202,30 @@ Cost floor_of_int32(Bench& bench) {
     Cost cost;
     for (const std::string& file : bench.files) {
         const Mapping mapping(file, true);
-        const auto* tokens = reinterpret_cast<const std::uint16_t*>(mapping.start() + 1024);
         const std::size_t all = (mapping.bytes() - 1024) / 2;
         cost += cost_of([&] {
             for (std::size_t at = 0; at + count + 1 <= all; at += count) {
-                const std::uint16_t* const from = tokens + at;
-                std::int32_t* const to = inputs.data();
-                std::int32_t* const then = targets.data();
-                for (std::size_t i = 0; i < count; ++i) {
-                    to[i] = from[i];
-                    then[i] = from[i + 1];
-                }
-                bench.seen += static_cast<std::uint64_t>(to[at % count] + then[at % count]);
+                write_int32(mapping.start() + 1024 + at * 2, count, inputs.data(), targets.data());
+                bench.seen += static_cast<std::uint64_t>(inputs[at % count] + targets[at % count]);
+            }
+        });
+    }
+    return cost;
+}
+
+Cost floor_of_shuffled_int32(Bench& bench) {
+    const auto length = static_cast<std::size_t>(bench.length);
+    const auto batch = static_cast<std::size_t>(bench.rows);
+    std::vector<std::int32_t> inputs(batch * length), targets(batch * length);
+    Cost cost;
+    for (const std::string& file : bench.files) {
+        const Mapping mapping(file, true);
+        const auto rows = shuffled_rows(mapping, length);
+        cost += cost_of([&] {
+            for (std::size_t row = 0; row < rows.size(); ++row) {
+                const std::size_t at = row % batch * length;
+                write_int32(rows[row], length, inputs.data() + at, targets.data() + at);
+                bench.seen += static_cast<std::uint64_t>(inputs[at] + targets[at]);
             }
         });
     }
@@ -347,6 +375,7 @@ void measure(Bench& bench, int rounds) {
                   cost_of_reader(bench, ReadBy::mapping, Use::look, Order::shuffled));
         table.add("int32: floor, pages are there", floor_of_int32(bench));
         table.add("int32: next_into()", cost_of_reader(bench, ReadBy::mapping, Use::int32));
+        table.add("int32: floor, rows in random order", floor_of_shuffled_int32(bench));
         table.add("int32: next_into(), shuffled",
                   cost_of_reader(bench, ReadBy::mapping, Use::int32, Order::shuffled));
     }
