@@ -101,19 +101,22 @@ RuleHits save_time(const Subject& subject) {
     const std::string& signal = spec->slurm.signal;
     const std::size_t at = signal.find('@');
     const auto lead = at == std::string::npos ? std::nullopt : whole_number(signal.substr(at + 1));
-    if (!saves.p99() ||
-        (lead && *lead <= 65'535 && needed_for(*saves.p99()) <= std::chrono::seconds(*lead)))
+    const auto copies = spec->storage.stage_out_time;
+    const auto need = needed_for(saves.p99().value_or(spec->restart.grace_period)) + copies;
+    if ((!saves.p99() && copies.count() == 0) ||
+        (lead && *lead <= 65'535 && need <= std::chrono::seconds(*lead)))
         return {};
     const std::string found =
         budget_warning({.save = saves.p99(),
                         .saves = saves.count(),
                         .grace_period = spec->restart.grace_period,
                         .kill_wait = kill_wait_in(subject.cluster).value_or(kDefaultKillWait),
+                        .copies = copies,
                         .killer = StopTimes::Killer::slurm});
     if (found.empty())
         return {};
-    const bool enough = needed_for(*saves.p99()) <= std::chrono::seconds(120);
-    return {{subject.spec.line_of("restart.grace_period"),
+    const bool enough = need <= std::chrono::seconds(120);
+    return {{subject.spec.line_of(saves.p99() ? "restart.grace_period" : "storage.stage_out_time"),
              found,
              {},
              enough && !subject.spec.names("slurm_config")

@@ -74,14 +74,14 @@ std::string derived_name(const JobSpec& spec) {
     return "train";
 }
 
-std::chrono::seconds grace_of_pods(const RestartSpec& restart,
+std::chrono::seconds grace_of_pods(const RestartSpec& restart, std::chrono::milliseconds copies,
                                    std::optional<std::chrono::milliseconds> save) {
     if (restart.kill_wait.count() > 0)
         return std::chrono::ceil<std::chrono::seconds>(restart.kill_wait);
     StopTimes times;
     times.save = save;
     times.grace_period = restart.grace_period;
-    const auto wanted = grace_wanted(times);
+    const auto wanted = grace_wanted(times) + copies;
     auto whole = std::max(std::chrono::ceil<std::chrono::seconds>(wanted), 30s);
     while (grace_within(whole) < wanted)
         whole += 1s;
@@ -94,7 +94,7 @@ PodFacts pod_facts(const ManifestRequest& request) {
     facts.name = spec.kubernetes.name.empty() ? derived_name(spec) : spec.kubernetes.name;
     count_pods(request, facts);
     facts.gpus = spec.resources.gpus_per_node.value_or(spec.slurm.gpus_per_node.value_or(0));
-    facts.grace = grace_of_pods(spec.restart, request.save);
+    facts.grace = grace_of_pods(spec.restart, spec.storage.stage_out_time, request.save);
     facts.retries = spec.kubernetes.retries.value_or(facts.retries);
     // A relative one would be in the image's folder, which is mostly root's.
     facts.own_runs = !spec.monitoring.log_path.starts_with('/');

@@ -39,7 +39,7 @@ std::string derived_name(const JobSpec& spec);
 
 /// How long the pods may take to end: restart.kill_wait, else what the ranks need for a save and
 /// the agents for the end, and 30 s at least.
-std::chrono::seconds grace_of_pods(const RestartSpec& restart,
+std::chrono::seconds grace_of_pods(const RestartSpec& restart, std::chrono::milliseconds copies,
                                    std::optional<std::chrono::milliseconds> save);
 
 /// The volume that has `path`; null where it is in none.

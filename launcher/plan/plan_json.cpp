@@ -116,6 +116,7 @@ void put_staging(JsonText& json, const StagingChoice& staging) {
                 });
             });
         });
+        json.member("out_seconds", std::chrono::duration<double>(staging.out_time).count());
         json.member("out", [&] {
             json.array(staging.out, [&](const OutItem& item) {
                 json.object([&] {

@@ -152,6 +152,11 @@ std::string out_section(const StagingChoice& staging) {
                             (item.by_node ? " · a folder a node" : "") +
                             (item.may_overwrite ? " · what is there is replaced" : "") +
                             (item.found.empty() ? "" : " · " + item.found)});
+    if (staging.out_time.count() > 0)
+        rows.push_back(
+            {"time for it",
+             fmt::format("{:g} s", std::chrono::duration<double>(staging.out_time).count()),
+             "kept before the time limit and a scheduler's SIGKILL"});
     return format_rows(rows, "  ");
 }
 

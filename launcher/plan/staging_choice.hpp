@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct StagingChoice {
     std::string reason;   ///< for that one
     std::vector<StagedItem> items;
     std::vector<OutItem> out = {};
+    std::chrono::milliseconds out_time{0};  ///< that a stop keeps for it; 0: none
     SharedChoice shared = {};
 };
 

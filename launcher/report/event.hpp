@@ -50,7 +50,8 @@ struct QueueTimeKnown {
 };
 /// What a save takes, by those that were measured, and whether a stop has the time for it.
 struct StopBudgetKnown {
-    std::chrono::milliseconds save{0};  ///< 99 of 100 took no longer
+    /// 99 of 100 took no longer; nothing: none was measured, and what is to fit are copies.
+    std::optional<std::chrono::milliseconds> save;
     std::size_t saves = 0;
     bool fits = true;
     std::string text;

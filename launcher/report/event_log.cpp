@@ -94,11 +94,10 @@ std::pair<const char*, Json> describe(const QueueTimeKnown& e) {
     return {"queue_time_known", {{"waited_seconds", seconds(e.waited)}}};
 }
 std::pair<const char*, Json> describe(const StopBudgetKnown& e) {
-    return {"stop_budget",
-            {{"save_seconds", seconds(e.save)},
-             {"saves", e.saves},
-             {"fits", e.fits},
-             {"text", e.text}}};
+    Json json = {{"saves", e.saves}, {"fits", e.fits}, {"text", e.text}};
+    if (e.save)
+        json["save_seconds"] = seconds(*e.save);
+    return {"stop_budget", json};
 }
 std::pair<const char*, Json> describe(const RankStarted& e) {
     Json json = {{"rank", e.rank}, {"local_rank", e.local_rank}, {"pid", e.pid}};

@@ -635,7 +635,12 @@ Section storage_section() {
           "AUTOLAUNCH_OUT_RESULTS. `to` is a folder, or s3://bucket/prefix/. `when`: always "
           "(default), or success of all ranks. `layout`: flat (default), the files of all nodes "
           "side by side, where two of one name and another content are an error; node, a folder a "
-          "node. `overwrite`: true replaces files that are there with another content."}}};
+          "node. `overwrite`: true replaces files that are there with another content."},
+         {"stage_out_time", Form::duration, FIELD(storage.stage_out_time), "0s",
+          "How much of a stop's time is kept for stage_out: ranks are asked so much earlier to "
+          "stop "
+          "before the job's time limit, and have so much less until a scheduler's SIGKILL. Without "
+          "it copies have what ranks leave."}}};
 }
 
 Section monitoring_section() {

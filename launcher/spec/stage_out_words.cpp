@@ -143,10 +143,15 @@ std::string why_no_target(const std::string& to, const std::string& scratch) {
 
 void check_storage(const Value& root, const StorageSpec& storage, std::vector<SpecError>& errors) {
     const Entry* const section = root.find("storage");
-    if (section == nullptr || !section->value.is_mapping() || storage.scratch == "auto")
+    if (section == nullptr || !section->value.is_mapping())
         return;
+    if (const Entry* const time = section->value.find("stage_out_time");
+        time != nullptr && storage.stage_out_time.count() > 0 && storage.stage_out.empty())
+        errors.push_back(error_at(time->value.at, "storage.stage_out_time",
+                                  "is for storage.stage_out, which names nothing: name what is to "
+                                  "be copied, or leave this out"));
     const Entry* const list = section->value.find("stage_out");
-    if (list == nullptr || !list->value.is_sequence())
+    if (storage.scratch == "auto" || list == nullptr || !list->value.is_sequence())
         return;
     for (std::size_t i = 0; i < list->value.items.size(); ++i) {
         const Value& item = list->value.items[i];

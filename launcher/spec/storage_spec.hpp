@@ -36,10 +36,11 @@ struct StorageSpec {
     std::optional<std::int64_t> limit_bytes;     ///< of all that is kept there
     std::optional<std::int64_t> throttle_bytes;  ///< a second, from the source
     std::chrono::milliseconds timeout{24 * 3600 * 1000};
+    std::chrono::milliseconds stage_out_time{0};    ///< of a stop, kept for stage_out
     std::optional<std::chrono::milliseconds> keep;  ///< after its last use, from autolaunch gc
     std::vector<StageInSpec> stage_in;
     std::vector<StageOutSpec> stage_out;
-    bool is_all = false;        ///< autolaunch stage-in: the job does nothing else; no key of a spec
+    bool is_all = false;  ///< autolaunch stage-in: the job does nothing else; no key of a spec
     bool fills_shared = false;  ///< autolaunch stage-in --shared; no key of a spec
 };
 

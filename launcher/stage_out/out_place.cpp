@@ -71,6 +71,7 @@ std::string look_at_target(const std::string& to) {
 void plan_stage_out(LaunchPlan& plan) {
     StagingChoice& staging = plan.staging;
     staging.out.clear();
+    staging.out_time = plan.spec.storage.stage_out_time;
     for (const StageOutSpec& item : plan.spec.storage.stage_out) {
         const std::string to = is_url(item.to)
                                    ? item.to

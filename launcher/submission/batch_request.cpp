@@ -23,8 +23,6 @@ namespace {
 using std::chrono::seconds;
 
 constexpr const char* kSection = "slurm_config";
-constexpr std::chrono::milliseconds kDefaultGrace{15'000};
-constexpr seconds kDefaultLead{120};
 
 /// Builds the request of one spec, key by key.
 class Builder {
@@ -256,23 +254,30 @@ void Builder::add_signal() {
             signals_to_handle_ = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIG" + name};
         return;
     }
-    const bool declared = spec_.restart.grace_period != kDefaultGrace;
-    const seconds lead = place_.save ? signal_lead(*place_.save)
-                         : declared  ? signal_lead(spec_.restart.grace_period)
-                                     : kDefaultLead;
+    const auto copies = spec_.storage.stage_out_time;
+    const seconds lead = signal_lead(place_.save.value_or(spec_.restart.grace_period), copies);
     const auto limit = parse_slurm_time(slurm_.time_limit);
+    if (limit && copies.count() > 0 && *limit <= copies)
+        return fail("storage", "stage_out_time",
+                    fmt::format("is {} s, and slurm_config.time_limit {} s: raise the limit, or "
+                                "keep less of it for copies",
+                                std::chrono::ceil<seconds>(copies).count(), limit->count()));
     if (limit && *limit < 2 * lead) {
-        request_.notes.push_back(fmt::format(
-            "no --signal: slurm_config.time_limit is {} s, and to save takes {} s of "
-            "it{}; the ranks are asked to stop at the time limit's end",
-            limit->count(), lead.count(), place_.save ? "" : " where nothing was measured"));
+        request_.notes.push_back(
+            fmt::format("no --signal: slurm_config.time_limit is {} s, and to save{} takes {} s of "
+                        "it{}; the ranks are asked to stop at the time limit's end",
+                        limit->count(), copies.count() > 0 ? " and to copy" : "", lead.count(),
+                        place_.save ? "" : " where nothing was measured"));
         return;
     }
     add_default("signal", fmt::format("TERM@{}", lead.count()), "signal");
     if (place_.save)
         request_.notes.push_back(
             fmt::format("--signal=TERM@{}: a save of the newest run took up to {:.1f} s",
-                        lead.count(), static_cast<double>(place_.save->count()) / 1000));
+                        lead.count(), static_cast<double>(place_.save->count()) / 1000) +
+            (copies.count() > 0 ? fmt::format(", and {} s are for copies",
+                                              std::chrono::ceil<seconds>(copies).count())
+                                : ""));
 }
 
 void Builder::add_times() {

@@ -356,6 +356,7 @@ void Judge::check_stops() {
                                                 .saves = save_ ? std::size_t{1} : 0,
                                                 .grace_period = spec_.restart.grace_period,
                                                 .kill_wait = seconds(*kill_wait),
+                                                .copies = spec_.storage.stage_out_time,
                                                 .killer = StopTimes::Killer::slurm});
     if (!warning.empty())
         warn("signal", warning);

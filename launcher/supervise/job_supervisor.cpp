@@ -313,7 +313,10 @@ void JobSupervisor::on_last_moment(std::chrono::milliseconds left) {
         return;
     time_limit_in_ = left;
     stop_signal_ = SIGTERM;
-    stop_reason_ = "the time limit comes in " + format_duration(left) + ", and a save must fit in";
+    stop_reason_ = "the time limit comes in " + format_duration(left) + ", and " +
+                   (plan_.spec.storage.stage_out_time.count() > 0
+                        ? "a save and the copies of storage.stage_out must fit in"
+                        : "a save must fit in");
     dispatch(JobEvent::stop_asked);
 }
 

@@ -1,6 +1,7 @@
 #include "supervise/stop_planner.hpp"
 
 #include "allocation/kill_wait.hpp"
+#include "report/units.hpp"
 #include "stopping/scontrol_line.hpp"
 #include "supervise/job_announcement.hpp"
 
@@ -54,7 +55,8 @@ StopPlanner::StopPlanner(asio::io_context& io, const LaunchPlan& plan, StopFacts
       moment_(io),
       wait_(io),
       reservations_wait_(io),
-      before_maintenance_(io) {
+      before_maintenance_(io),
+      reserved_(plan.spec.storage.stage_out_time) {
     facts_.on_save = [this] { on_save(); };
 }
 
@@ -63,6 +65,7 @@ StopTimes StopPlanner::times() const {
             .saves = facts_.saves.count(),
             .grace_period = plan_.spec.restart.grace_period,
             .kill_wait = plan_.kill_wait,
+            .copies = reserved_,
             .killer = killer_of(plan_)};
 }
 
@@ -73,7 +76,7 @@ milliseconds StopPlanner::grace_after(int signal) const {
 }
 
 milliseconds StopPlanner::grace_within(milliseconds left) const {
-    return std::min(grace_wanted(times()), launcher::grace_within(left));
+    return ranks_within(times(), left);
 }
 
 std::optional<std::chrono::seconds> StopPlanner::time_left() const {
@@ -89,7 +92,7 @@ void StopPlanner::say_budget() {
     if (text.empty() || !std::exchange(budget_said_, text).empty())
         return;
     callbacks_.report(StopBudgetKnown{
-        .save = known.save.value(), .saves = known.saves, .fits = warning.empty(), .text = text});
+        .save = known.save, .saves = known.saves, .fits = warning.empty(), .text = text});
 }
 
 // Of a job that has saved before it was said at the start; else at its first save, if it is bad.
@@ -137,6 +140,8 @@ void StopPlanner::on_times(JobTimes times) {
     if (!std::exchange(told_limit_, true))
         for (Happening& known : announce_times(plan_, times))
             callbacks_.report(std::move(known));
+    if (times.answered && !std::exchange(compared_reserve_, true))
+        compare_reserve();
     if (changed)
         callbacks_.report(announce_change(ends_at_, over_time_));
     look_for_maintenance();
@@ -146,18 +151,34 @@ void StopPlanner::on_times(JobTimes times) {
     const auto now = system_clock::now();
     if (!moment || *moment > now + 1s)
         return set_last_moment();
-    if (!facts_.ranks_can_stop || !facts_.ranks_can_stop())
+    const bool can_stop = facts_.ranks_can_stop && facts_.ranks_can_stop();
+    if (!can_stop && reserved_.count() == 0)
         return;  // who does not save when it is asked would lose by it: Slurm's own stop will do
     callbacks_.last_moment(
         std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(*ends_at_ - now)));
 }
 
-// Who has never saved would lose by it.
+// Who has never saved would lose by it, but for copies that the user wants time for.
 std::optional<system_clock::time_point> StopPlanner::last_moment() const {
-    const auto save = facts_.saves.p99();
-    if (!save || !ends_at_)
+    const StopTimes known = times();
+    if (!ends_at_ || (!known.save && known.copies.count() == 0))
         return std::nullopt;
-    return *ends_at_ - last_moment_before_end(*save, facts_.pace.longest());
+    return *ends_at_ - last_moment_before_end(known, facts_.pace.longest());
+}
+
+// Where the job has not so much time at all, ranks would be asked to stop as soon as they run.
+void StopPlanner::compare_reserve() {
+    const auto moment = last_moment();
+    const auto now = system_clock::now();
+    if (reserved_.count() == 0 || !moment || *moment > now)
+        return;
+    const auto left =
+        std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(*ends_at_ - now));
+    callbacks_.report(WarningRaised{"storage.stage_out_time is " + format_duration(reserved_) +
+                                    ", and the job ends in " + format_duration(left) +
+                                    ": no time is kept for copies; give the job a longer time "
+                                    "limit (slurm_config.time_limit)"});
+    reserved_ = milliseconds(0);
 }
 
 void StopPlanner::set_last_moment() {
@@ -194,9 +215,9 @@ void StopPlanner::take_maintenance(const std::string& answer) {
     if (!next || next == maintenance_ || stopping_)
         return;
     maintenance_ = next;
-    const auto need = last_moment_before_end(facts_.saves.p99().value_or(milliseconds(0)),
-                                             facts_.pace.longest()) +
-                      kBeforeMaintenance;
+    const StopTimes save_alone{.save = facts_.saves.p99().value_or(milliseconds(0))};
+    const auto need =
+        last_moment_before_end(save_alone, facts_.pace.longest()) + kBeforeMaintenance;
     const auto at = std::max(now, next->starts_at - need);
     callbacks_.report(WarningRaised{"a maintenance of " + next->node + " begins at " +
                                     clock_text(next->starts_at) + " (reservation " + next->name +

@@ -69,6 +69,7 @@ private:
     std::optional<std::chrono::system_clock::time_point> last_moment() const;
     void ask_why();
     void explain();
+    void compare_reserve();
     void look_for_maintenance();
     void take_maintenance(const std::string& answer);
     void record();
@@ -83,11 +84,13 @@ private:
     std::optional<SlurmCommand> question_, reservations_;
     CommandWait wait_, reservations_wait_;
     asio::steady_timer before_maintenance_;
+    std::chrono::milliseconds reserved_;      ///< storage.stage_out_time, where the job has as much
     std::optional<Maintenance> maintenance_;  ///< the newest that was told
     std::optional<std::chrono::system_clock::time_point> ends_at_;
     std::optional<StopKnown> early_;  ///< an answer that may change: Slurm is asked again
     bool confirming_ = false;         ///< the moment has come: Slurm is asked once more
     bool stopping_ = false, told_limit_ = false, cannot_record_ = false;
+    bool compared_reserve_ = false;
     int asked_ = 0;  ///< how often, why a stop signal came
     std::string budget_said_;
     std::chrono::steady_clock::time_point recorded_at_{};

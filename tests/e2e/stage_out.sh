@@ -124,6 +124,18 @@ expect "what is unfinished is of the next attempt" 1 "$(left | wc -l)"
 job=$(left)
 "$AUTOLAUNCH" stage-out --scratch "$scratch" --discard "$job" >/dev/null || fail "--discard"
 
+# What a stop keeps for the copies.
+"$AUTOLAUNCH" plan -c train.yaml storage.stage_out_time=90s >plan.log 2>&1 || fail "no plan"
+grep -Eq "time for it +90 s +kept before the time limit and a scheduler" plan.log || fail "what plan says: $(cat plan.log)"
+begin reserved 'trap "" TERM; echo >$AUTOLAUNCH_OUT_RES/kept$RANK; touch begun; while :; do sleep 0.1; done' \
+    restart.kill_wait=5s restart.grace_period=60s storage.stage_out_time=2s
+kill -TERM "$(agent)"
+code=0
+wait $job_pid || code=$?
+expect "the exit code of ranks that did not stop" 143 $code
+contains "what ranks have" reserved.log "SIGKILL comes 5.0 s (restart.kill_wait) after SIGTERM, and storage.stage_out_time is 2.0 s: the ranks have 2.0 s"
+expect "what came of them" 2 "$(ls results | grep -c '^kept')"
+
 # What is wrong in the spec: at its line.
 wrong() {
     sed "$1" train.yaml >wrong.yaml
@@ -131,6 +143,7 @@ wrong() {
 }
 wrong 's/from: model/from: Res/' 'wrong.yaml:9:7: storage.stage_out[1].from: "Res" is the name of what goes to results already'
 wrong 's|to: results|to: ./models/|; s|/.*/models,|models,|' 'storage.stage_out[1].to: models is where res goes already'
+says 65 'storage.stage_out_time: is for storage.stage_out, which names nothing' "$AUTOLAUNCH" validate train.yaml storage.stage_out_time=1m storage.stage_out=[]
 wrong 's/from: res/from: a-b/' 'storage.stage_out[0].from: expected a name of letters, digits and _'
 wrong 's/, to: results//' 'storage.stage_out[0]: says not to'
 wrong 's/to: results/to: results, wen: always/' 'storage.stage_out[0].wen: unknown key; did you mean "when"?'

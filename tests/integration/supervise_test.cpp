@@ -679,6 +679,35 @@ TEST_CASE("before the allocation ends, ranks that have saved are asked to stop i
     CHECK(json::parse(slurp(job.path("run/save-times.json"))).at("save_seconds").size() == 2);
 }
 
+TEST_CASE("before the allocation ends, ranks stop in time for what is to be copied") {
+    Job job(1, {"hang"});  // of ranks that never save
+    job.spec().restart.grace_period = std::chrono::seconds(1);
+    job.spec().storage.stage_out_time = std::chrono::seconds(3);
+    auto left = std::chrono::seconds(12);
+    SUBCASE("which is earlier than at their own end") {
+        job.plan().ends_at = std::chrono::system_clock::now() + left;
+        CHECK(job.run_to_end() != 0);
+        CHECK(job.only("job_ended").at("outcome") == "stopped before the time limit");
+        CHECK(job.only("stop_requested")
+                  .at("reason")
+                  .get<std::string>()
+                  .find("a save and the copies of storage.stage_out must fit in") !=
+              std::string::npos);
+        CHECK(job.only("job_ended").at("ran_seconds") < 7.0);
+    }
+    SUBCASE("and a job that has not so much time says so, and runs") {
+        left = std::chrono::seconds(5);
+        job.plan().ends_at = std::chrono::system_clock::now() + left;
+        job.run_until(job.path("over"));
+        job.start();
+        CHECK(eventually([&] { return !job.events("warning").empty(); }));
+        write_file(job.path("over"), "");
+        CHECK(job.wait() == 0);
+        CHECK(job.only("warning").at("text").get<std::string>().starts_with(
+            "storage.stage_out_time is 3.0 s, and the job ends in "));
+    }
+}
+
 TEST_CASE("a squeue that fails or hangs is no matter to the job, and ends with it") {
     std::string then;
     SUBCASE("it fails") { then = "exit 1"; }

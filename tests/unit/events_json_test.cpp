@@ -139,6 +139,8 @@ TEST_CASE("every event has its own name") {
     CHECK(budget["event"] == "stop_budget");
     CHECK(budget["save_seconds"] == 41.0);
     CHECK(budget["fits"] == false);
+    CHECK_FALSE(
+        parsed(StopBudgetKnown{{}, 0, false, "20 s are for copies"}).contains("save_seconds"));
     CHECK_FALSE(parsed(CheckpointPublished{}).contains("save_seconds"));
     CheckpointPublished saved;
     saved.save_seconds = 2.5;

@@ -258,12 +258,13 @@ TEST_CASE("requests are the limits, of GPUs or of parts of them") {
 
 TEST_CASE("pods get the time that a save takes, or that the spec says") {
     RestartSpec restart;
-    CHECK(grace_of_pods(restart, {}) == 30s);
-    CHECK(grace_of_pods(restart, 100s) == 123s);  // 100 s, a fifth, and 3 s for the end
+    CHECK(grace_of_pods(restart, 0s, {}) == 30s);
+    CHECK(grace_of_pods(restart, 0s, 100s) == 123s);  // 100 s, a fifth, and 3 s for the end
+    CHECK(grace_of_pods(restart, 60s, {}) == 78s);    // copies of storage.stage_out behind the 15 s
     restart.grace_period = 2min;
-    CHECK(grace_of_pods(restart, {}) == 123s);
+    CHECK(grace_of_pods(restart, 0s, {}) == 123s);
     restart.kill_wait = 45s;
-    CHECK(grace_of_pods(restart, 100s) == 45s);
+    CHECK(grace_of_pods(restart, 0s, 100s) == 45s);
     const Manifests made = made_of(spec_of("restart: {grace_period: 60s}\n"));
     CHECK(in_pod(made, "terminationGracePeriodSeconds") == "63");
     CHECK(at(made.yaml, "data/train.yaml", 0).find("kill_wait: \"63s\"") != std::string::npos);

@@ -224,10 +224,41 @@ TEST_CASE("the budget of a stop says what to change") {
     CHECK(grace_within(30s) == 27s);
     CHECK(grace_within(5s) == 4s);
     CHECK(grace_within(500ms) == 0s);
-    CHECK(signal_lead(41s) == 120s);
-    CHECK(signal_lead(1s) == 120s);
-    CHECK(signal_lead(600s) == 780s);
-    CHECK(last_moment_before_end(41s, 2s) == 41s + 8200ms + 2s + 6s);
+    CHECK(signal_lead(41s, 0s) == 120s);
+    CHECK(signal_lead(1s, 0s) == 120s);
+    CHECK(signal_lead(600s, 0s) == 780s);
+    CHECK(last_moment_before_end({.save = 41s}, 2s) == 41s + 8200ms + 2s + 6s);
+}
+
+TEST_CASE("copies have their time of a stop, and what ranks need comes first") {
+    StopTimes times{.kill_wait = 30s, .copies = 10s, .killer = StopTimes::Killer::slurm};
+    CHECK(ranks_within(times, 30s) == 15s);  // 27 s until Slurm's SIGKILL are enough for both
+    CHECK(budget_warning(times).empty());
+    times.copies = 20s;
+    CHECK(ranks_within(times, 30s) == 13'500ms);  // no save was measured: half of them
+    CHECK(budget_warning(times) ==
+          "20 s are for copies (storage.stage_out_time), KillWait is 30 s: use --signal=TERM@120");
+    times.save = 4s, times.saves = 3;
+    CHECK(ranks_within(times, 30s) == 7s);
+    CHECK(budget_warning(times).empty());
+    CHECK(budget_note(times) ==
+          "a save takes 4.0 s (3 measured) and fits into the 7.0 s after SIGTERM, before 20 s for "
+          "copies");
+    times.save = 20s;
+    CHECK(ranks_within(times, 30s) == 24s);  // a save needs them
+    CHECK(ranks_within(times, 10s) == 8s);
+    CHECK(budget_warning(times) ==
+          "a save takes 20 s and 20 s more are for copies (storage.stage_out_time), KillWait is 30 "
+          "s: use --signal=TERM@120");
+    times.killer = StopTimes::Killer::kubernetes;
+    CHECK(budget_warning(times).ends_with("and restart.kill_wait with it, to 47"));
+    times.kill_wait.reset();
+    CHECK(budget_warning(times).empty());  // nobody kills the copies
+    CHECK(budget_note(times) ==
+          "a save takes 20 s (3 measured) and fits into the 24 s after SIGTERM");
+    CHECK(signal_lead(20s, 600s) == 720s);
+    CHECK(last_moment_before_end({.save = 20s, .copies = 600s}, 2s) == 24s + 600s + 2s + 6s);
+    CHECK(last_moment_before_end({.copies = 600s}, 0s) == 15s + 600s + 6s);
 }
 
 TEST_CASE("an element of an array is requeued alone, a heterogeneous job by its leader") {

@@ -258,6 +258,14 @@ TEST_CASE("the signal before the time limit comes from what saves take") {
     CHECK(signal({}, 300) == "TERM@420");
     CHECK(signal({"restart.grace_period=200s"}, {}) == "TERM@300");
     CHECK(signal({"slurm_config.signal=USR1@90"}, 300) == "USR1@90");
+    const std::string copies = "storage={stage_out: [{from: a, to: /b}], stage_out_time: 10m}";
+    CHECK(signal({copies}, 300) == "TERM@1020");
+    CHECK(signal({copies}, {}) == "TERM@720");
+    CHECK(contains(
+        batch_request(load_for_later(text, {copies, "slurm_config.time_limit=10"}), place())
+            .errors.at(0)
+            .message,
+        "is 600 s, and slurm_config.time_limit 600 s: raise the limit"));
     CHECK(signal({"slurm_config.time_limit=3"}, {}).empty());
     BatchPlace here = place();
     const auto short_one = batch_request(load_for_later(text, {"slurm_config.time_limit=3"}), here);
