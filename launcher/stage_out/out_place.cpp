@@ -87,6 +87,11 @@ void plan_stage_out(LaunchPlan& plan) {
                                .by_node = item.by_node,
                                .may_overwrite = item.may_overwrite});
     }
+    if (!staging.out.empty() && staging.out_time.count() == 0 && plan.kill_wait)
+        plan.notes.push_back(fmt::format(
+            "storage.stage_out_time is not set: when the scheduler stops the job, copies have what "
+            "ranks leave of the {} s until its SIGKILL",
+            plan.kill_wait->count()));
 }
 
 void look_at_targets(LaunchPlan& plan, std::chrono::milliseconds patience) {

@@ -125,6 +125,8 @@ job=$(left)
 "$AUTOLAUNCH" stage-out --scratch "$scratch" --discard "$job" >/dev/null || fail "--discard"
 
 # What a stop keeps for the copies.
+"$AUTOLAUNCH" plan -c train.yaml restart.kill_wait=5s >plan.log 2>&1 || fail "no plan"
+contains "what plan says of a scheduler" plan.log "copies have what ranks leave of the 5 s until its SIGKILL"
 "$AUTOLAUNCH" plan -c train.yaml storage.stage_out_time=90s >plan.log 2>&1 || fail "no plan"
 grep -Eq "time for it +90 s +kept before the time limit and a scheduler" plan.log || fail "what plan says: $(cat plan.log)"
 begin reserved 'trap "" TERM; echo >$AUTOLAUNCH_OUT_RES/kept$RANK; touch begun; while :; do sleep 0.1; done' \
