@@ -78,6 +78,8 @@ public:
     MoverAddress address;
     /// Hangs up after so many answers, as a node that dies in the middle.
     std::atomic<bool> dies_early{false};
+    std::atomic<int> breaks_link{-1};  ///< which one, counted from 0: in the middle
+    std::atomic<int> accepted{0};
 
 private:
     void accept(const std::stop_token& stop) {
@@ -94,6 +96,12 @@ private:
                 });
                 continue;
             }
+            if (accepted++ == breaks_link)
+                links_.emplace_back([fd = ::dup(socket.get())] {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                    ::shutdown(fd, SHUT_RDWR);
+                    ::close(fd);
+                });
             links_.emplace_back([this, fd = socket.release()] {
                 try {
                     DataLink link = DataLink::accept(job_key(), UniqueFd(fd),
@@ -228,6 +236,20 @@ TEST_CASE("a copy that was damaged on the disk is not used, and not given on") {
         CHECK(next.transfer.summary().come_bytes ==
               static_cast<std::int64_t>(sources.texts.back().size()));
     }
+}
+
+TEST_CASE("a large file comes over several links, and one that breaks loses nothing") {
+    TemporaryFolder folder, caches;
+    const std::string text = random_text(80 * kChunkBytes + 17, 7);
+    write(folder.path() / "large", text);
+    Node root(caches.path() / "root"), last(caches.path() / "last");
+    read_all(root, {look_at_all({folder.path() / "large"}).front().value()});
+    SUBCASE("none breaks") {}
+    SUBCASE("the second breaks") { root.breaks_link = 1; }
+    CHECK(pull(last, {root.address}).empty());
+    REQUIRE(last.transfer.summary().copies.size() == 1);
+    CHECK(read_file(last.transfer.summary().copies[0].path) == text);
+    CHECK(root.accepted == static_cast<int>(std::min(4U, std::thread::hardware_concurrency())));
 }
 
 TEST_CASE("a node that dies in the middle is replaced by those above it") {

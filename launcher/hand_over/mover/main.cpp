@@ -32,7 +32,7 @@ constexpr auto kProgress = std::chrono::seconds(1);
 constexpr auto kHandshake = std::chrono::seconds(5);
 constexpr auto kIdle = std::chrono::seconds(120);       // then nobody needs us any more
 constexpr auto kFileAnswer = std::chrono::seconds(60);  // of the shared system, to a rank
-constexpr int kMostLinks = 64, kDeepest = 4;
+constexpr int kMostLinks = 256, kDeepest = 4;
 constexpr int kDoor = 3;  // descriptor of who mounts
 constexpr std::size_t kMostLine = 256U << 20;
 
