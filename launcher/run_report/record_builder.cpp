@@ -36,6 +36,10 @@ const std::set<std::string> kPassedOver = {"message",        "flight",          
                                            "stop_explained", "stop_budget",     "stacks",
                                            "data_staging",   "data_staging_out"};
 
+std::chrono::milliseconds in_milliseconds(double seconds) {
+    return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+}
+
 std::string shortened(std::string text) {
     if (text.size() > kLongestText)
         text = text.substr(0, kLongestText) + " …";
@@ -226,8 +230,7 @@ void RecordBuilder::see_data(const std::string& event, const Json& json) {
         return;
     }
     const double seconds = std::clamp(json.at("seconds").get<double>(), 0.0, kMostSeconds);
-    const std::string took = format_duration(
-        std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds)));
+    const std::string took = format_duration(in_milliseconds(seconds));
     if (event == "data_staged_out")
         return add_data(fmt::format("{} of {}: {} copied to {} in {}", name, text_in(json, "node"),
                                     amount, text_in(json, "to"), took));
@@ -240,8 +243,7 @@ void RecordBuilder::see_data(const std::string& event, const Json& json) {
 
 std::string RecordBuilder::Coming::waited_words() const {
     return rank ? fmt::format("rank {} waited {} for input meanwhile", *rank,
-                              format_duration(std::chrono::round<std::chrono::milliseconds>(
-                                  std::chrono::duration<double>(waited_seconds))))
+                              format_duration(in_milliseconds(waited_seconds)))
                 : std::string("no rank has reported how long it waited for input");
 }
 
@@ -342,9 +344,7 @@ void RecordBuilder::on(const Event& event, const StepReported& step) {
     const RecordTime at = time_of(event);
     if (doing_ == LedgerKind::initialisation) {
         const double seconds = std::clamp(step.seconds.value_or(0), 0.0, 1e6);
-        begin_span(std::max(since_, at - std::chrono::round<std::chrono::milliseconds>(
-                                             std::chrono::duration<double>(seconds))),
-                   LedgerKind::steps);
+        begin_span(std::max(since_, at - in_milliseconds(seconds)), LedgerKind::steps);
     }
     step_rank_ = step.rank;
     for (auto& [name, coming] : coming_)
