@@ -94,6 +94,7 @@ private:
             if (!failure_)
                 failure_ = std::current_exception();
             changed_.notify_all();
+            throttle_.give_up();
         }
     }
 
