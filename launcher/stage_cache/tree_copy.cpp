@@ -85,6 +85,7 @@ private:
             if (!failure_)
                 failure_ = std::current_exception();
             stop_ = true;
+            throttle_.give_up();
         }
     }
 

@@ -9,6 +9,7 @@
 #include "retention/left_run.hpp"
 #include "retention/staged_data.hpp"
 #include "spec/stage_out_words.hpp"
+#include "stage_cache/throttle.hpp"
 #include "stage_out/finish_left.hpp"
 #include "stage_out/out_journal.hpp"
 #include "stage_out/out_words.hpp"
@@ -21,6 +22,8 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace staging_test {
 
@@ -59,7 +62,7 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                            .deserted = true};
     CHECK(parse_agent_word(as_line(answer)) == answer);
     const StagerWord word{
-        .staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4), 2004}},
+        .staged = {{"n", "e", "/p", 1, 2, 3, 4, true, std::chrono::milliseconds(4), 2004}},
         .streams = {{"m", "/v", 5, 6}},
         .progress = {{"n", 1, 2}},
         .failed = {{65, "what", "hint"}},
@@ -187,6 +190,49 @@ TEST_CASE("an address is printed without what signs it") {
     CHECK(source_words("https://h/a?sig=1") == source_words("https://h/a?sig=2"));
     CHECK(source_words("https://h/a?id=1") != source_words("https://h/a?id=2"));
     CHECK(source_words("https://h/a?id=canary").find("canary") == std::string::npos);
+}
+
+TEST_CASE("bytes come at their rate, and no faster after nothing came for a while") {
+    using namespace std::chrono_literals;
+    constexpr std::int64_t kRate = 2'000'000;
+    Pace pace(kRate);
+    auto now = Pace::Clock::time_point(1h);
+    const auto take = [&](std::int64_t bytes) {
+        const auto before = now;
+        now = std::max(now, pace.next(bytes, now));
+        return now - before;
+    };
+    CHECK(take(kRate) == 1s - Pace::kMadeUp);
+    CHECK(take(kRate / 2) == 500ms);
+    now += 7ms;  // a scheduler's lateness costs no bytes
+    CHECK(take(kRate / 2) == 493ms);
+    now += 1h;  // a machine that stood still
+    const auto began = now;
+    for (int i = 0; i < 8; ++i)
+        take(kRate);
+    CHECK(now - began == 8s - Pace::kMadeUp);
+}
+
+TEST_CASE("many take bytes of one throttle in turn, until somebody gives up") {
+    using namespace std::chrono_literals;
+    const auto began = Pace::Clock::now();
+    {
+        Throttle throttle(1'000'000);
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 4; ++i)
+            threads.emplace_back([&] { throttle.take(20'000); });
+    }
+    CHECK(Pace::Clock::now() - began >= 80ms - Pace::kMadeUp);
+    {
+        Throttle throttle(1);
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 4; ++i)
+            threads.emplace_back([&] { throttle.take(3'600); });
+        throttle.give_up();
+    }
+    Throttle none(0);
+    none.take(std::int64_t{1} << 60);
+    CHECK(Pace::Clock::now() - began < 60s);
 }
 
 TEST_CASE("names and redirects of addresses") {
