@@ -1,6 +1,7 @@
 #include "stage_cache/tree_copy.hpp"
 
 #include "base/hash.hpp"
+#include "base/network_file_system.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/throttle.hpp"
@@ -30,8 +31,8 @@ std::size_t read_chunk(int fd, char* into, off_t at, const std::string& shown) {
         if (some < 0 && errno == EINTR)
             continue;
         if (some < 0)
-            throw ExitError(exit_code::kNoInput, ErrorCode::system,
-                            SystemError(errno, "read " + shown).what(),
+            throw ExitError(is_lost_server(errno) ? exit_code::kUnavailable : exit_code::kNoInput,
+                            ErrorCode::system, SystemError(errno, "read " + shown).what(),
                             "the file system that it is on has to answer");
         if (some == 0)
             break;
