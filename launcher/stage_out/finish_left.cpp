@@ -80,14 +80,14 @@ private:
                 {"end", name_of(left.end)},
                 {"state", "left"},
                 {"entries", LeftJson::array()}};
-        if (!left.why_unreadable.empty())
-            keep(left, "unreadable", "it cannot be read: " + left.why_unreadable);
-        else if (left.is_held)
+        if (left.is_held)
             keep(left, "held", "its job runs, or another process copies it");
-        else if (request_.only_list)
-            list(left);
         else if (request_.discard)
             discard(left);
+        else if (!left.why_unreadable.empty())
+            keep(left, "unreadable", "it cannot be read: " + left.why_unreadable);
+        else if (request_.only_list)
+            list(left);
         else
             copy(left);
         json_.push_back(std::move(job_));
@@ -97,7 +97,11 @@ private:
         job_["state"] = state;
         job_["why"] = why;
         say(fmt::format("stays         {}: {}", left.job(), why));
-        if (!request_.jobs.empty() && !request_.only_list)
+        if (request_.only_list)
+            return;
+        if (job_["state"] == "unreadable")
+            fail(exit_code::kNoInput);
+        else if (!request_.jobs.empty())
             fail(exit_code::kUnavailable);
     }
 
@@ -112,7 +116,11 @@ private:
         if (request_.jobs.empty())
             throw UsageError("--discard removes what was not copied: name the job",
                              "autolaunch stage-out --discard " + left.job());
-        job_["state"] = remove_all_of(left.path) ? "removed" : "held";
+        try {
+            job_["state"] = remove_all_of(left.path) ? "removed" : "held";
+        } catch (const Error& error) {
+            return keep(left, "unreadable", error.what());
+        }
         if (job_["state"] != "removed")
             return keep(left, "held", "another process has it");
         say(fmt::format("removed       {}: {}", left.job(),
