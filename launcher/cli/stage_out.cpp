@@ -104,8 +104,8 @@ int finish_stage_out(const CommandLine& line, const std::map<std::string, std::s
         const SpecResult result = load_spec({line.spec_file, {}, environment, {}, Secrets::mask});
         if (!result.errors.empty())
             return complain_of_spec(result.errors, screen);
-        if (request.scratch.empty() && result.spec.storage.scratch != "auto")
-            request.scratch = result.spec.storage.scratch;
+        if (request.scratch.empty())
+            request.scratch = scratch_of_spec(result.spec);
     }
     if (request.scratch.empty())
         request.scratch = scratch_of_site(read_site_file());

@@ -1,6 +1,7 @@
 #include "stage_out/finish_left.hpp"
 
 #include "base/environment.hpp"
+#include "base/file_system.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "report/units.hpp"
 #include "stage_out/copy_job.hpp"
@@ -200,6 +201,14 @@ private:
     int exit_code_ = 0;
 };
 
+/// SCRATCH/autolaunch-UID/out/JOB: from elsewhere, too.
+std::string command_for(const LeftOut& left) {
+    const auto scratch = absolute_path(left.path).parent_path().parent_path().parent_path();
+    return "autolaunch stage-out" +
+           (scratch == default_out_scratch() ? std::string() : " --scratch " + scratch.string()) +
+           ' ' + left.job();
+}
+
 /// All that an earlier start of a job that was requeued has left is at its target.
 bool is_copied(const LeftOut& left) {
     const auto folder = OutFolder::open(left.path, true);
@@ -240,7 +249,7 @@ OutVerdict judge_left_out(const LeftOut& left, std::int64_t now_s, std::int64_t 
                             "kept for {}",
                             format_duration(age), format_duration(std::chrono::seconds(keep_s)))};
     }
-    return {false, "it was not copied out: autolaunch stage-out " + left.job() + " does it"};
+    return {false, "it was not copied out: " + command_for(left) + " does it"};
 }
 
 }  // namespace autolaunch::launcher
