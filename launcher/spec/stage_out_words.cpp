@@ -145,6 +145,10 @@ void check_storage(const Value& root, const StorageSpec& storage, std::vector<Sp
     const Entry* const section = root.find("storage");
     if (section == nullptr || !section->value.is_mapping() || storage.scratch == "auto")
         return;
+    const Entry* const scratch = section->value.find("scratch");
+    if (scratch != nullptr && !scratch->value.is_null() && storage.scratch.empty())
+        errors.push_back(error_at(scratch->value.at, "storage.scratch",
+                                  "is empty: name a folder on the node's own disk, or auto"));
     const Entry* const list = section->value.find("stage_out");
     if (list == nullptr || !list->value.is_sequence())
         return;
