@@ -29,8 +29,8 @@ RunsThatGo which_go(const std::string& state) {
 
 // The spec's own word for where things are and how long they stay.
 void take_spec(CollectRequest& request, const JobSpec& spec) {
-    if (request.scratch.empty() && spec.storage.scratch != "auto")
-        request.scratch = spec.storage.scratch;
+    if (request.scratch.empty())
+        request.scratch = scratch_of_spec(spec);
     if (is_folder(spec.monitoring.log_path))
         request.runs.push_back(spec.monitoring.log_path);
     // The trainer's Checkpointer goes by the same.
@@ -92,9 +92,9 @@ int collect_left(const CommandLine& line, const std::map<std::string, std::strin
         request.older_than = days * kDay;
     if (const auto told = duration_from(line.gc.older_than))
         request.older_than = std::chrono::ceil<std::chrono::seconds>(*told);
-    const std::string text = collect(request, ask_slurm);
-    line.json ? screen.print_json(text) : screen.print(text);
-    return exit_code::kSuccess;
+    const Collected found = collect(request, ask_slurm);
+    line.json ? screen.print_json(found.text) : screen.print(found.text);
+    return found.exit_code;
 }
 
 }  // namespace autolaunch::launcher

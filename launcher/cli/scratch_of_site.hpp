@@ -1,5 +1,7 @@
 #pragma once
+#include "base/file_system.hpp"
 #include "site/site_file.hpp"
+#include "spec/job_spec.hpp"
 #include "staging/plan_staging.hpp"
 
 #include <optional>
@@ -11,6 +13,16 @@ namespace autolaunch::launcher {
 inline std::string word_of(const std::optional<SiteSettings>& site, const char* key) {
     const SiteSetting* const found = site ? site->find(key) : nullptr;
     return found == nullptr ? std::string() : found->value.text;
+}
+
+/// Where the spec's jobs have it, seen from here: a relative one is below trainer.workdir. Empty:
+/// auto.
+inline std::string scratch_of_spec(const JobSpec& spec) {
+    return spec.storage.scratch == "auto"
+               ? std::string()
+               : (absolute_path(spec.trainer.workdir) / spec.storage.scratch)
+                     .lexically_normal()
+                     .string();
 }
 
 /// The folder on this node's own disk where nobody has said another one: storage.scratch: auto.

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <string>
 #include <utility>
@@ -38,6 +39,10 @@ std::string last_word(const FinishRequest& request,
     } catch (const Error& error) {
         std::string word{static_cast<char>(exit_code_of(error)), kFailed};
         return word + error.what() + kBetween + error.hint() + kOver;
+    } catch (const std::exception& error) {
+        const ExitError said = as_exit_error(error);
+        return std::string{static_cast<char>(said.exit_code()), kFailed} + said.what() + kBetween +
+               said.hint() + kOver;
     }
 }
 
@@ -99,8 +104,8 @@ int finish_stage_out(const CommandLine& line, const std::map<std::string, std::s
         const SpecResult result = load_spec({line.spec_file, {}, environment, {}, Secrets::mask});
         if (!result.errors.empty())
             return complain_of_spec(result.errors, screen);
-        if (request.scratch.empty() && result.spec.storage.scratch != "auto")
-            request.scratch = result.spec.storage.scratch;
+        if (request.scratch.empty())
+            request.scratch = scratch_of_spec(result.spec);
     }
     if (request.scratch.empty())
         request.scratch = scratch_of_site(read_site_file());

@@ -1,6 +1,8 @@
 #include "exit_codes/exit_error.hpp"
 
 #include <cerrno>
+#include <new>
+#include <system_error>
 
 namespace autolaunch::launcher {
 
@@ -28,6 +30,15 @@ int exit_code_of(const Error& error) {
         default:
             return exit_code::kSystem;
     }
+}
+
+ExitError as_exit_error(const std::exception& error) {
+    if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+        dynamic_cast<const std::system_error*>(&error) != nullptr)
+        return ExitError(exit_code::kSystem, ErrorCode::system,
+                         std::string("the system refused: ") + error.what());
+    return ExitError(exit_code::kInternal, ErrorCode::system,
+                     std::string("a bug of autolaunch: ") + error.what(), "please report it");
 }
 
 }  // namespace autolaunch::launcher

@@ -3,6 +3,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -28,5 +29,9 @@ public:
 
 /// What the program exits with when an error ends it: docs/exit-codes.md.
 int exit_code_of(const Error& error);
+
+/// What is no Error of ours, as one: a want of memory or threads is the system's (71), all else a
+/// bug (70).
+ExitError as_exit_error(const std::exception& error);
 
 }  // namespace autolaunch::launcher

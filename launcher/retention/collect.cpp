@@ -1,5 +1,6 @@
 #include "retention/collect.hpp"
 
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "report/units.hpp"
@@ -34,6 +35,25 @@ class Account {
 public:
     explicit Account(bool applied) : applied_(applied) {}
 
+    /// Does it, where it is to be done; what cannot be removed stays, and keeps no other.
+    template <class Removal>
+    void apply(RetentionVerdict& verdict, const char* held, Removal remove) {
+        if (!verdict.goes || !applied_)
+            return;
+        try {
+            if (!remove())
+                verdict = {false, held};
+        } catch (const Error& error) {
+            verdict = {false, std::string("it cannot be removed: ") + error.what()};
+            fail(error);
+        }
+    }
+    /// The first of them decides what gc exits with.
+    void fail(const Error& error) {
+        exit_code_ = exit_code_ == exit_code::kSuccess ? exit_code_of(error) : exit_code_;
+    }
+    int exit_code() const { return exit_code_; }
+
     /// `what` is one of them, in words; `facts` the same for programs.
     void add(const char* kind, const std::string& what, std::uint64_t bytes,
              const RetentionVerdict& verdict, OrderedJson facts) {
@@ -48,6 +68,7 @@ public:
         lists_[kind].push_back(std::move(facts));
     }
 
+    void note(const std::string& line) { text_ += line + '\n'; }
     std::string text() const {
         const std::string sum = fmt::format("{} of {}, {}", gone_, all_, format_bytes(bytes_));
         return text_ + (applied_ ? "removed " + sum + "\n"
@@ -63,6 +84,7 @@ public:
 
 private:
     bool applied_;
+    int exit_code_ = exit_code::kSuccess;
     int all_ = 0, gone_ = 0;
     std::uint64_t bytes_ = 0;
     std::string text_;
@@ -98,8 +120,7 @@ void add_results(Account& account, const CollectRequest& request, std::int64_t n
     for (const LeftOut& left : list_left_out(request.scratch)) {
         const OutVerdict judged = judge_left_out(left, now, request.older_than.count());
         RetentionVerdict verdict{judged.goes, judged.why};
-        if (verdict.goes && request.apply && !remove_all_of(left.path))
-            verdict = {false, "a job uses it"};
+        account.apply(verdict, "a job uses it", [&] { return remove_all_of(left.path); });
         const auto bytes = static_cast<std::uint64_t>(left.bytes());
         account.add("results",
                     fmt::format("{}: {}", left.path.string(),
@@ -113,8 +134,7 @@ void add_runs(Account& account, const CollectRequest& request, std::int64_t now,
               const std::vector<LeftRun>& runs) {
     for (const LeftRun& run : runs) {
         RetentionVerdict verdict = judge_run(run, now, {request.older_than, request.which});
-        if (verdict.goes && request.apply && !remove_run(run))
-            verdict = {false, "a job has come to it"};
+        account.apply(verdict, "a job has come to it", [&] { return remove_run(run); });
         // Of another's, and of one that cannot be read, nothing was counted.
         const bool is_counted = run.files > 0 && run.why_unreadable.empty();
         account.add("runs",
@@ -131,27 +151,36 @@ void add_runs(Account& account, const CollectRequest& request, std::int64_t now,
 void add_checkpoints(Account& account, const CollectRequest& request,
                      const CheckpointSurroundings& around) {
     for (const CheckpointPlace& place : request.checkpoints)
-        for (const LeftCheckpoint& one : collect_checkpoints(place, around, request.apply).all)
-            account.add("checkpoints",
-                        fmt::format("{}/{}: {}", place.place, one.name, format_bytes(one.bytes)),
-                        one.bytes, one.verdict,
-                        {{"place", place.place}, {"name", one.name}, {"step", one.step}});
+        try {
+            for (const LeftCheckpoint& one : collect_checkpoints(place, around, request.apply).all)
+                account.add(
+                    "checkpoints",
+                    fmt::format("{}/{}: {}", place.place, one.name, format_bytes(one.bytes)),
+                    one.bytes, one.verdict,
+                    {{"place", place.place}, {"name", one.name}, {"step", one.step}});
+        } catch (const Error& error) {  // of a server that is away: the other places are there
+            account.fail(error);
+            account.add("checkpoints", place.place, 0, {false, error.what()},
+                        {{"place", place.place}, {"name", nullptr}, {"step", nullptr}});
+        }
 }
 
 }  // namespace
 
-std::string collect(const CollectRequest& request, const AskSlurm& ask) {
+Collected collect(const CollectRequest& request, const AskSlurm& ask) {
     const std::int64_t now = std::time(nullptr);
     Account account(request.apply);
     add_staged(account, request, now);
     if (request.shared)
-        return request.json ? account.json(request.shared->folder) : account.text();
+        return {request.json ? account.json(request.shared->folder) : account.text()};
+    if (!is_folder(request.scratch))
+        account.note("nothing is staged here: there is no folder " + request.scratch);
     add_results(account, request, now);
     const CheckpointSurroundings around{find_runs(request.runs, ask), request.named, ask, now,
                                         request.older_than};
     add_checkpoints(account, request, around);  // while the plans are there that name them
     add_runs(account, request, now, around.runs);
-    return request.json ? account.json(request.scratch) : account.text();
+    return {request.json ? account.json(request.scratch) : account.text(), account.exit_code()};
 }
 
 void become_user_of_job(const std::map<std::string, std::string>& environment) {

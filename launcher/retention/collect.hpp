@@ -23,11 +23,16 @@ struct CollectRequest {
     std::optional<SharedPlace> shared = {};  ///< the site's cache, in place of what is this user's
 };
 
+struct Collected {
+    std::string text;   ///< the lines or the JSON, for stdout
+    int exit_code = 0;  ///< else of the first that could not be removed, or looked at
+};
+
 /// `autolaunch gc`: what of this user's staged data, run directories and checkpoints goes; with
-/// `apply` it goes. The lines or the JSON, for stdout. Throws ExitError 73 where the folder of
+/// `apply` it goes. Throws ExitError 73 where the folder of
 /// staged data cannot be used, SystemError where a folder that was named cannot. Blocks: while
 /// files are removed.
-std::string collect(const CollectRequest& request, const AskSlurm& ask);
+Collected collect(const CollectRequest& request, const AskSlurm& ask);
 
 /// `autolaunch gc --epilog`: this process, root's in Slurm's Epilog, becomes the job's user and
 /// nobody else, for good. Throws UsageError elsewhere, SystemError where that fails.

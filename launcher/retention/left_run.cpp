@@ -321,8 +321,14 @@ std::vector<LeftRun> find_runs(const std::vector<std::string>& folders, const As
             runs.push_back({.folder = half, .is_half = true});
         for (const fs::path& inner : list_folder(folder)) {
             struct stat facts {};
-            if (::lstat(inner.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && is_run(inner))
-                take(inner);
+            if (::lstat(inner.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode))
+                continue;
+            try {
+                if (is_run(inner))
+                    take(inner);
+            } catch (const SystemError& error) {  // another user's, beside ours
+                runs.push_back({.folder = inner, .why_unreadable = error.what()});
+            }
         }
     }
     note_needs(runs);

@@ -220,6 +220,8 @@ bool FieldReader::read(std::optional<std::int64_t>& field) {
         number = whole_number(value_);
     else if (value_.is_scalar())
         number = bytes_from(value_.text);
+    if (number && key_.form == Form::size && *number < key_.minimum)
+        return false;
     if (number)
         field = number;
     return number.has_value();

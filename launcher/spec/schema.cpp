@@ -603,12 +603,22 @@ Section storage_section() {
         {{"scratch", Form::text, FIELD(storage.scratch), "auto",
           "The folder on each node's own disk. auto: storage_management.scratch_space of the "
           "administrator's file, else /var/tmp. What is staged is in autolaunch-UID below it."},
-         {"limit", Form::size, FIELD(storage.limit_bytes), "",
+         {"limit",
+          Form::size,
+          FIELD(storage.limit_bytes),
+          "",
           "What may be kept there of all jobs together; what was not used for longest goes first. "
-          "Without it: half of its file system."},
-         {"throttle", Form::size, FIELD(storage.throttle_bytes), "",
+          "Without it: half of its file system.",
+          {},
+          1},
+         {"throttle",
+          Form::size,
+          FIELD(storage.throttle_bytes),
+          "",
           "Bytes a second that a node reads from a source, or copies to a target, at most. Without "
-          "it: as fast as it goes."},
+          "it: as fast as it goes.",
+          {},
+          1},
          {"timeout",
           Form::duration,
           FIELD(storage.timeout),
@@ -617,9 +627,14 @@ Section storage_section() {
           "nothing comes for a minute, it has failed.",
           {},
           1000},
-         {"keep", Form::duration, FIELD(storage.keep), "",
+         {"keep",
+          Form::duration,
+          FIELD(storage.keep),
+          "",
           "How long what was staged is kept after its last use, as autolaunch gc goes by. Without "
-          "it: as that is told, 7 days."},
+          "it: as that is told, 7 days.",
+          {},
+          1000},
          {"stage_in", Form::stage_in, FIELD(storage.stage_in), "",
           "What is staged before ranks start: {from: /shared/tokens, as: tokens}, a folder or a "
           "file, whose place is in AUTOLAUNCH_DATA_TOKENS then. Or of a server: s3://bucket/key, "
@@ -948,7 +963,8 @@ std::string expectation(const Key& key) {
                    (key.minimum > 0 ? "; at least " + std::to_string(key.minimum / 1000) + "s"
                                     : "");
         case Form::size:
-            return "a size such as 80GB, 80GiB, or a number of bytes";
+            return std::string("a size such as 80GB, 80GiB, or a number of bytes") +
+                   (key.minimum > 0 ? "; at least " + std::to_string(key.minimum) : "");
         case Form::count:
             return "a number such as 124M, 7B or 6_738_415_616";
         case Form::time_limit:

@@ -82,7 +82,7 @@ struct Key {
     std::string_view default_value;  ///< as one would write it; empty: nothing
     std::string_view description;
     std::vector<std::string_view> choices = {};  ///< of a text, in lower case; empty: any
-    std::int64_t minimum = 0;  ///< of whole numbers; of durations, whole seconds in ms
+    std::int64_t minimum = 0;                    ///< of numbers; of durations, whole seconds in ms
     std::int64_t maximum = 2'147'483'647;
 };
 

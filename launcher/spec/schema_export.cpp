@@ -128,7 +128,7 @@ Json form_schema(const Key& key) {
                            {{"type", "string"},
                             {"pattern", R"(^([0-9]+(\.[0-9]*)?|([0-9.]+ *(ms|s|m|h|d) *)+)$)"}}});
         case Form::size:
-            return any_of({{{"type", "number"}, {"minimum", 0}},
+            return any_of({{{"type", "number"}, {"minimum", key.minimum}},
                            {{"type", "string"}, {"pattern", R"(^[0-9.]+ *([kKMGTP](i?B)?|B)?$)"}}});
         case Form::count:
             return any_of({{{"type", "number"}, {"minimum", 1}},

@@ -4,6 +4,7 @@
 #include "spec/checkpoint_words.hpp"
 #include "spec/container_words.hpp"
 #include "spec/field_reader.hpp"
+#include "spec/path_words.hpp"
 #include "spec/pipeline_words.hpp"
 #include "spec/scalar.hpp"
 #include "spec/schema.hpp"
@@ -187,6 +188,7 @@ void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& err
     check_container(root, spec.container, errors);
     check_checkpoint(root, spec.checkpoint, errors);
     check_storage(root, spec.storage, errors);
+    check_paths(root, errors);
     spec.trainer_config = trainer_config(root, errors);
 }
 

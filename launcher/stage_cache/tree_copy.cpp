@@ -1,6 +1,7 @@
 #include "stage_cache/tree_copy.hpp"
 
 #include "base/hash.hpp"
+#include "base/network_file_system.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/throttle.hpp"
@@ -30,8 +31,8 @@ std::size_t read_chunk(int fd, char* into, off_t at, const std::string& shown) {
         if (some < 0 && errno == EINTR)
             continue;
         if (some < 0)
-            throw ExitError(exit_code::kNoInput, ErrorCode::system,
-                            SystemError(errno, "read " + shown).what(),
+            throw ExitError(is_lost_server(errno) ? exit_code::kUnavailable : exit_code::kNoInput,
+                            ErrorCode::system, SystemError(errno, "read " + shown).what(),
                             "the file system that it is on has to answer");
         if (some == 0)
             break;
@@ -74,6 +75,8 @@ private:
                 TreeEntry& entry = source_.tree.entries[at];
                 if (entry.kind != TreeEntry::Kind::file)
                     continue;
+                if (entry.bytes == 0)
+                    require_empty(entry);
                 if (!is_here(files_, entry, options_, progress_))
                     copy(entry, buffer);
                 if (options_.on_whole && !stop_)
@@ -87,6 +90,17 @@ private:
             stop_ = true;
             throttle_.give_up();
         }
+    }
+
+    /// Files of /proc and the like say nothing of how much they hold.
+    void require_empty(const TreeEntry& entry) const {
+        char byte = 0;
+        const std::string shown = source_.path_of(entry);
+        const UniqueFd from = source_.open(entry);
+        if (::read(from.get(), &byte, 1) > 0)
+            throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
+                            shown + " has more bytes than it says, which is none",
+                            "it is made as it is read: stage a copy of it");
     }
 
     void copy(TreeEntry& entry, std::vector<char>& buffer) {

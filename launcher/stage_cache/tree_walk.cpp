@@ -1,5 +1,6 @@
 #include "stage_cache/tree_walk.hpp"
 
+#include "base/network_file_system.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 
@@ -24,6 +25,10 @@ namespace {
 constexpr int kDeepest = 200;  // folders in folders, each of which is held open
 
 [[noreturn]] void cannot_read(const std::string& path, int error) {
+    if (is_lost_server(error))
+        throw ExitError(exit_code::kUnavailable, ErrorCode::system,
+                        "cannot read " + path + ": " + std::strerror(error),
+                        "the file system that it is on has to answer");
     throw ExitError(
         exit_code::kNoInput, ErrorCode::system, "cannot read " + path + ": " + std::strerror(error),
         error == EACCES || error == EPERM ? "the job's user must be able to read all of it"

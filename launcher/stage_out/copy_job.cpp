@@ -136,6 +136,9 @@ bool copy_job(const std::shared_ptr<const OutFolder>& folder, const std::vector<
         begin(work, removes, environment, say);
         hangs = wait_for(*work, deadline, say) || hangs;
     }
+    if (const auto others = folder->strangers(); !others.empty())
+        say({.notes = {fmt::format("{} is in no entry's folder, and stays there",
+                                   (folder->path_of(others.front())).string())}});
     if (removes) {
         for (const OutEntry& entry : order.entries)
             if (folder->has(entry.name) && !folder->has_files(entry.name))

@@ -1,6 +1,7 @@
 #include "stage_out/finish_left.hpp"
 
 #include "base/environment.hpp"
+#include "base/file_system.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "report/units.hpp"
 #include "stage_out/copy_job.hpp"
@@ -80,14 +81,14 @@ private:
                 {"end", name_of(left.end)},
                 {"state", "left"},
                 {"entries", LeftJson::array()}};
-        if (!left.why_unreadable.empty())
-            keep(left, "unreadable", "it cannot be read: " + left.why_unreadable);
-        else if (left.is_held)
+        if (left.is_held)
             keep(left, "held", "its job runs, or another process copies it");
-        else if (request_.only_list)
-            list(left);
         else if (request_.discard)
             discard(left);
+        else if (!left.why_unreadable.empty())
+            keep(left, "unreadable", "it cannot be read: " + left.why_unreadable);
+        else if (request_.only_list)
+            list(left);
         else
             copy(left);
         json_.push_back(std::move(job_));
@@ -97,7 +98,11 @@ private:
         job_["state"] = state;
         job_["why"] = why;
         say(fmt::format("stays         {}: {}", left.job(), why));
-        if (!request_.jobs.empty() && !request_.only_list)
+        if (request_.only_list)
+            return;
+        if (job_["state"] == "unreadable")
+            fail(exit_code::kNoInput);
+        else if (!request_.jobs.empty())
             fail(exit_code::kUnavailable);
     }
 
@@ -112,7 +117,11 @@ private:
         if (request_.jobs.empty())
             throw UsageError("--discard removes what was not copied: name the job",
                              "autolaunch stage-out --discard " + left.job());
-        job_["state"] = remove_all_of(left.path) ? "removed" : "held";
+        try {
+            job_["state"] = remove_all_of(left.path) ? "removed" : "held";
+        } catch (const Error& error) {
+            return keep(left, "unreadable", error.what());
+        }
         if (job_["state"] != "removed")
             return keep(left, "held", "another process has it");
         say(fmt::format("removed       {}: {}", left.job(),
@@ -192,6 +201,14 @@ private:
     int exit_code_ = 0;
 };
 
+/// SCRATCH/autolaunch-UID/out/JOB: from elsewhere, too.
+std::string command_for(const LeftOut& left) {
+    const auto scratch = absolute_path(left.path).parent_path().parent_path().parent_path();
+    return "autolaunch stage-out" +
+           (scratch == default_out_scratch() ? std::string() : " --scratch " + scratch.string()) +
+           ' ' + left.job();
+}
+
 /// All that an earlier start of a job that was requeued has left is at its target.
 bool is_copied(const LeftOut& left) {
     const auto folder = OutFolder::open(left.path, true);
@@ -232,7 +249,7 @@ OutVerdict judge_left_out(const LeftOut& left, std::int64_t now_s, std::int64_t 
                             "kept for {}",
                             format_duration(age), format_duration(std::chrono::seconds(keep_s)))};
     }
-    return {false, "it was not copied out: autolaunch stage-out " + left.job() + " does it"};
+    return {false, "it was not copied out: " + command_for(left) + " does it"};
 }
 
 }  // namespace autolaunch::launcher

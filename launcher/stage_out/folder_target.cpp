@@ -1,6 +1,7 @@
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
+#include "base/network_file_system.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_out/out_target.hpp"
@@ -26,9 +27,32 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What is of the file system and not of one file.
+/// What a user can do about a name that this file system does not take.
+std::string remedy_of_name(int error) {
+    switch (error) {
+        case ENOTDIR:
+        case EISDIR:
+        case EEXIST:
+            return "what is there is no folder: move it away, or name another folder in `to`";
+        case ENAMETOOLONG:
+            return "a name there may have 255 bytes, and a path 4095";
+        case EINVAL:
+        case EILSEQ:
+            return "its file system takes no such name";
+        case EFBIG:
+            return "its file system takes no file of that size";
+        case ENOENT:
+            return "somebody removes folders there";
+        default:
+            return {};
+    }
+}
+
+/// Of the file system, which other files would find the same: TargetError; else of one name.
 [[noreturn]] void target_fails(int error, const std::string& doing) {
     const SystemError said(error, doing);
+    if (is_lost_server(error) || error == EIO || error == ENODEV)
+        throw TargetError(exit_code::kUnavailable, said.what(), "its file system has to answer");
     switch (error) {
         case ENOSPC:
         case EDQUOT:
@@ -40,15 +64,8 @@ namespace {
         case EPERM:
             throw TargetError(exit_code::kNotPermitted, said.what(),
                               "it has to let this user write");
-        case EIO:
-        case ESTALE:
-        case ENOTCONN:
-        case ETIMEDOUT:
-        case ENODEV:
-            throw TargetError(exit_code::kUnavailable, said.what(),
-                              "its file system has to answer");
         default:
-            throw said;
+            throw FileError(exit_code::kCannotCreate, said.what(), remedy_of_name(error));
     }
 }
 
@@ -117,7 +134,9 @@ public:
         return publish(part, file.path, replaces);
     }
 
-    void make_folder(const OutFile& folder) override { need_folder(shown(folder.path)); }
+    void make_folder(const OutFile& folder) override {
+        need_folder(shown(folder.path), folder.mode);
+    }
 
     void finish() override {
         const std::lock_guard lock(mutex_);
@@ -139,7 +158,7 @@ private:
         return parent / (".autolaunch-" + hex128(hash128(seed.data(), seed.size())) + ".part");
     }
 
-    void need_folder(const std::string& folder) {
+    void need_folder(const std::string& folder, mode_t mode = 0777) {
         {
             const std::lock_guard lock(mutex_);
             if (folders_.contains(folder))
@@ -148,7 +167,7 @@ private:
         if (folder != folder_ && folder.size() > folder_.size())
             need_folder(fs::path(folder).parent_path().string());
         try {
-            folder == folder_ ? make_folders(folder) : make_one(folder);
+            folder == folder_ ? make_folders(folder) : make_one(folder, mode);
         } catch (const SystemError& error) {
             target_fails(error, "make the folder " + folder);
         }
@@ -157,8 +176,9 @@ private:
         ++terms_.counters->signs;
     }
 
-    static void make_one(const std::string& folder) {
-        if (::mkdir(folder.c_str(), 0777) != 0 && (errno != EEXIST || !is_folder(folder)))
+    // Open to nobody that the one here is closed to, and to us, who fill it.
+    static void make_one(const std::string& folder, mode_t mode) {
+        if (::mkdir(folder.c_str(), mode | S_IRWXU) != 0 && (errno != EEXIST || !is_folder(folder)))
             throw SystemError(errno == EEXIST ? ENOTDIR : errno, "make the folder " + folder);
     }
 

@@ -2,6 +2,7 @@
 
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
+#include "base/room_on_disk.hpp"
 #include "base/text.hpp"
 #include "base/url.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -17,9 +18,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +33,23 @@ namespace {
 
 constexpr std::size_t kMostNamed = 3;  // of files that are left out on purpose
 constexpr int kAttempts = 3;           // where others write the same names
+
+/// Where no step knows its own: what is written here is a journal, all else is read.
+int code_of(const Error& error) {
+    const auto* system = dynamic_cast<const SystemError*>(&error);
+    if (system == nullptr)
+        return exit_code_of(error);
+    switch (system->error_number()) {
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
+        case EAGAIN:
+            return exit_code::kSystem;
+        default:
+            return is_want_of_room(system->error_number()) ? exit_code::kCannotCreate
+                                                           : exit_code::kNoInput;
+    }
+}
 
 class OutCopy {
 public:
@@ -42,11 +62,7 @@ public:
     OutDone run() {
         const auto began = Deadline::Clock::now();
         OutDone done{.name = request_.entry.name};
-        try {
-            copy_all();
-        } catch (const Error& error) {
-            note_failure(error);
-        }
+        guarded([this] { copy_all(); });
         done.files = request_.counters.files;
         done.bytes = copied_bytes_;
         done.found_files = request_.counters.found_files;
@@ -73,15 +89,38 @@ private:
         if (is_shared())
             claim_names(order_, entry.name, files_, request_.note);
         open_target();
-        for (const OutFile& file : files_)
-            if (file.kind == OutFile::Kind::folder)
-                target_->make_folder(file);
+        make_folders_there();
         work_side_by_side();
         target_->finish();
         leave_out_others();
         if (!failure_ && request_.removes) {
             require_nothing_new();
             request_.folder.remove(entry.name);
+        }
+    }
+
+    /// What cannot be made there, or listed here, keeps no other from being copied.
+    void make_folders_there() {
+        for (const OutFile& file : files_)
+            guarded([&] {
+                if (file.kind == OutFile::Kind::closed)
+                    throw FileError(exit_code::kNoInput,
+                                    "cannot list " + path_here(file) + ": " + file.target,
+                                    "chmod u+rwx it");
+                if (file.kind == OutFile::Kind::folder && !is_stopped_)
+                    target_->make_folder(file);
+            });
+    }
+
+    /// What goes wrong is of this step alone: also what no Error is, such as a want of memory.
+    template <class Step>
+    void guarded(Step step) {
+        try {
+            step();
+        } catch (const Error& error) {
+            note_failure(error);
+        } catch (const std::exception& error) {
+            note_failure(as_exit_error(error));
         }
     }
 
@@ -120,24 +159,24 @@ private:
     }
 
     void work_side_by_side() {
-        std::vector<std::thread> threads;
-        for (int i = 1; i < request_.threads && static_cast<std::size_t>(i) < files_.size(); ++i)
-            threads.emplace_back([this] { work(); });
+        std::vector<std::jthread> threads;
+        try {
+            for (int i = 1; i < request_.threads && static_cast<std::size_t>(i) < files_.size();
+                 ++i)
+                threads.emplace_back([this] { work(); });
+        } catch (const std::system_error&) {
+            // Where no more can be started, fewer do it.
+        }
         work();
-        for (std::thread& thread : threads)
-            thread.join();
     }
 
     void work() {
         for (std::size_t at; !is_stopped_ && (at = next_++) < files_.size();) {
             const OutFile& file = files_[at];
-            if (file.kind == OutFile::Kind::folder || file.kind == OutFile::Kind::other)
-                continue;
-            try {
-                file.kind == OutFile::Kind::link ? copy_link(file) : copy_file(file);
-            } catch (const Error& error) {
-                note_failure(error);
-            }
+            if (file.kind == OutFile::Kind::link)
+                guarded([&] { copy_link(file); });
+            else if (file.kind == OutFile::Kind::file)
+                guarded([&] { copy_file(file); });
         }
     }
 
@@ -149,7 +188,7 @@ private:
                 return;
             const UniqueFd from = request_.folder.open_file(request_.entry.name, file);
             if (!from)
-                throw SystemError(errno, "read " + path_here(file));
+                cannot_read_here(file, errno);
             Digest128 digest;
             if (target_->put(file, from.get(), replaces, digest) == OutTarget::Put::done)
                 return count(file, digest, false);
@@ -175,7 +214,7 @@ private:
             return false;
         }
         if (!there->is_file)
-            clash(file, "is there, and no file");
+            clash(file, "is there, and no file", "name another folder in `to`, or move it away");
         const Digest128 digest = target_->digest(file.path);
         if (there->bytes == file.bytes && digest == digest_here(file)) {
             count(file, digest, true);
@@ -186,14 +225,15 @@ private:
         clash(file, "is there already, with another content");
     }
 
-    [[noreturn]] void clash(const OutFile& file, const std::string& what) const {
+    [[noreturn]] void clash(
+        const OutFile& file, const std::string& what,
+        const char* remedy = "name another folder in `to`, or say overwrite: true") const {
         const std::string there = target_->shown(file.path) + ' ' + what;
         const auto others = is_shared() ? who_claims(order_, request_.entry.name, file.path)
                                         : std::vector<std::string>();
         if (others.empty())
             throw FileError(exit_code::kCannotCreate,
-                            there + ": that of " + order_.node + " stays here",
-                            "name another folder in `to`, or say overwrite: true");
+                            there + ": that of " + order_.node + " stays here", remedy);
         throw FileError(exit_code::kCannotCreate,
                         fmt::format("{}: {} was written by {} and by {}", there, file.path,
                                     order_.node, join(others, ", ")),
@@ -249,7 +289,7 @@ private:
     Digest128 digest_here(const OutFile& file) const {
         const UniqueFd from = request_.folder.open_file(request_.entry.name, file);
         if (!from)
-            throw SystemError(errno, "read " + path_here(file));
+            cannot_read_here(file, errno);
         return digest_pieces(from.get(), "read " + path_here(file),
                              [this](std::string_view) { ++request_.counters.signs; });
     }
@@ -278,12 +318,17 @@ private:
     void note_failure(const Error& error) {
         const std::lock_guard lock(mutex_);
         ++failures_;
-        Failure failure{exit_code_of(error), error.what(), error.hint()};
+        Failure failure{code_of(error), error.what(), error.hint()};
         const bool is_of_target = dynamic_cast<const TargetError*>(&error) != nullptr;
         if (is_of_target && !is_stopped_.exchange(true))
             failure_ = failure;  // the others come of it
         if (!failure_)
             failure_ = std::move(failure);
+    }
+
+    [[noreturn]] void cannot_read_here(const OutFile& file, int error) const {
+        throw FileError(exit_code::kNoInput, SystemError(error, "read " + path_here(file)).what(),
+                        error == EACCES ? "chmod u+r it" : "");
     }
 
     std::string path_here(const OutFile& file) const {

@@ -21,8 +21,8 @@ struct OutCopyRequest {
 /// Copies all of an entry's files to its target, and when all are there and durable, removes them
 /// here. What is there already with the same content is not written again; what is there with
 /// another content stays, unless this very folder copied it there before, or the user lets it be
-/// replaced. May be killed at any moment, and called again. Throws nothing but what is no Error:
-/// what goes wrong is in the result. Blocks: as the target does.
+/// replaced. May be killed at any moment, and called again. Throws nothing: what goes wrong is in
+/// the result. Blocks: as the target does.
 OutDone copy_out(const OutCopyRequest& request, const Environment& environment);
 
 }  // namespace autolaunch::launcher

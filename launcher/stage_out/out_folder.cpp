@@ -4,6 +4,7 @@
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/network_file_system.hpp"
+#include "base/workspace.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/stage_cache.hpp"
@@ -55,6 +56,7 @@ std::string as_file_name(const std::string& text) {
 }
 
 OwnedFolder open_root(const fs::path& scratch) {
+    refuse_open_scratch(scratch, workspace());
     try {
         OwnedFolder folder = OwnedFolder::make(stage_folder(scratch)).private_folder("out");
         if (is_network_file_system(folder.path()))
@@ -98,22 +100,27 @@ std::string target_of(int folder, const std::string& name, std::int64_t bytes) {
     return target;
 }
 
-/// What cannot be listed is said: it is not absent.
-void walk_below(int folder, const std::string& below, std::vector<OutFile>& found) {
+std::string why_closed(int error) { return std::generic_category().message(error); }
+
+/// What cannot be listed is said: it is not absent. False, and errno: this folder.
+bool walk_below(int folder, const std::string& below, std::vector<OutFile>& found) {
     UniqueFd again(::openat(folder, ".", kOpenFolder));
     DIR* const opened = again ? ::fdopendir(again.get()) : nullptr;
     if (opened == nullptr)
-        throw SystemError(errno, "list " + below);
+        return false;
     again.release();  // closedir's
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(opened, ::closedir);
-    while (const dirent* entry = ::readdir(entries.get())) {
+    while (const dirent* entry = (errno = 0, ::readdir(entries.get()))) {
         const std::string name = entry->d_name;
         if (name == "." || name == "..")
             continue;
         struct stat facts {};
         const std::string path = below.empty() ? name : below + '/' + name;
-        if (::fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0)
-            throw SystemError(errno, "look at " + path);
+        if (::fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+            found.push_back(
+                {.path = path, .kind = OutFile::Kind::closed, .target = why_closed(errno)});
+            continue;
+        }
         OutFile file{.path = path,
                      .kind = kind_of(facts.st_mode),
                      .mode = facts.st_mode & 0777U,
@@ -121,24 +128,29 @@ void walk_below(int folder, const std::string& below, std::vector<OutFile>& foun
                      .mtime_ns = nanoseconds_of(facts.st_mtim)};
         if (file.kind == OutFile::Kind::link)
             file.target = target_of(folder, name, facts.st_size);
+        const std::size_t its = found.size();
         found.push_back(file);
         if (file.kind != OutFile::Kind::folder)
             continue;
         const UniqueFd inner(::openat(folder, name.c_str(), kOpenFolder));
-        if (!inner)
-            throw SystemError(errno, "list " + path);
-        walk_below(inner.get(), path, found);
+        if (inner && walk_below(inner.get(), path, found))
+            continue;
+        found[its].kind = OutFile::Kind::closed;
+        found[its].target = why_closed(errno);
     }
+    return errno == 0;
 }
 
+/// A file, or what may have some: who cannot be listed is not empty.
 bool has_file_below(const fs::path& folder) {
     std::error_code unreadable;
     for (const fs::path& path : list_folder(folder, unreadable)) {
         struct stat facts {};
-        if (::lstat(path.c_str(), &facts) == 0 && (!S_ISDIR(facts.st_mode) || has_file_below(path)))
+        if (::lstat(path.c_str(), &facts) != 0 ? errno != ENOENT
+                                               : !S_ISDIR(facts.st_mode) || has_file_below(path))
             return true;
     }
-    return false;
+    return unreadable && unreadable.value() != ENOENT;
 }
 
 }  // namespace
@@ -223,19 +235,44 @@ std::optional<OutFolder> OutFolder::open(const fs::path& path, bool alone) {
 
 fs::path OutFolder::path_of(const std::string& name) const { return path() / kData / name; }
 
-bool OutFolder::has(const std::string& name) const { return is_folder(path_of(name)); }
+bool OutFolder::has(const std::string& name) const {
+    struct stat facts {};
+    return ::lstat(path_of(name).c_str(), &facts) == 0 || errno != ENOENT;
+}
 
+// ENOTDIR and ELOOP of what has taken the folder's place, too.
 bool OutFolder::has_files(const std::string& name) const { return has_file_below(path_of(name)); }
+
+namespace {
+
+[[noreturn]] void cannot_list(const fs::path& folder, int error) {
+    const bool is_another = error == ENOTDIR || error == ELOOP;
+    throw ExitError(exit_code::kNoInput, ErrorCode::system,
+                    SystemError(error, "list " + folder.string()).what(),
+                    is_another ? "it is no folder any more: move it into a folder of that name"
+                               : "chmod u+rwx " + folder.string());
+}
+
+}  // namespace
 
 std::vector<OutFile> OutFolder::walk(const std::string& name) const {
     const UniqueFd top(::open(path_of(name).c_str(), kOpenFolder));
-    if (!top)
-        throw SystemError(errno, "list " + path_of(name).string());
     std::vector<OutFile> found;
-    walk_below(top.get(), {}, found);
+    if (!top || !walk_below(top.get(), {}, found))
+        cannot_list(path_of(name), errno);
     std::sort(found.begin(), found.end(),
               [](const OutFile& a, const OutFile& b) { return a.path < b.path; });
     return found;
+}
+
+std::vector<std::string> OutFolder::strangers() const {
+    std::vector<std::string> names;
+    std::error_code unreadable;
+    for (const fs::path& path : list_folder(this->path() / kData, unreadable))
+        if (std::none_of(order_.entries.begin(), order_.entries.end(),
+                         [&](const OutEntry& entry) { return path.filename() == entry.name; }))
+            names.push_back(path.filename());
+    return names;
 }
 
 UniqueFd OutFolder::open_file(const std::string& name, const OutFile& file) const {
@@ -270,6 +307,8 @@ bool OutFolder::is_copied(const std::string& name) const {
     const std::vector<OutFile> files = walk(name);
     return std::all_of(files.begin(), files.end(), [&](const OutFile& file) {
         const auto copied = known.find(file.path);
+        if (file.kind == OutFile::Kind::closed)
+            return false;
         return file.kind != OutFile::Kind::file ||
                (copied != known.end() && copied->second.bytes == file.bytes &&
                 copied->second.mtime_ns == file.mtime_ns);
@@ -326,8 +365,14 @@ LeftOut look_at_left(const fs::path& path) {
             if (count_of(files) > 0)
                 left.parts.push_back({entry, count_of(files), bytes_of(files)});
         }
+        if (const auto others = alone->strangers(); left.parts.empty() && !others.empty())
+            left.why_unreadable = fmt::format(
+                "{} is in no entry's folder: move it away, or remove it with "
+                "autolaunch stage-out --discard {}",
+                (path / kData / others.front()).string(), path.filename().string());
     } catch (const Error& error) {
-        left.why_unreadable = error.what();
+        left.why_unreadable =
+            error.what() + (error.hint().empty() ? std::string() : "; " + error.hint());
     }
     return left;
 }
@@ -356,6 +401,8 @@ bool remove_all_of(const fs::path& job) {
         return false;
     for (const OutEntry& entry : folder->order().entries)
         folder->remove(entry.name);
+    for (const std::string& name : folder->strangers())
+        folder->remove(name);
     folder->remove_if_empty();
     return true;
 }

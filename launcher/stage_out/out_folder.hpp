@@ -13,12 +13,12 @@ namespace autolaunch::launcher {
 
 /// One file, folder or link that ranks have left.
 struct OutFile {
-    enum class Kind { folder, file, link, other };
-    std::string path;  ///< below the entry's folder
+    enum class Kind { folder, file, link, other, closed };  ///< closed: what is in it is not known
+    std::string path;                                       ///< below the entry's folder
     Kind kind = Kind::file;
     unsigned mode = 0;
     std::int64_t bytes = 0, mtime_ns = 0;
-    std::string target = {};  ///< of a link
+    std::string target = {};  ///< of a link; of what is closed: why
 };
 std::int64_t bytes_of(const std::vector<OutFile>& files);
 /// Without folders.
@@ -47,11 +47,15 @@ public:
     bool was_here() const { return was_here_; }
     /// Where ranks write.
     std::filesystem::path path_of(const std::string& name) const;
+    /// Anything of that name, also what is no folder any more.
     bool has(const std::string& name) const;
-    /// Anything but folders. Looks no further than the first.
+    /// Anything but folders, or what cannot be listed. Looks no further than the first.
     bool has_files(const std::string& name) const;
-    /// All that is there. Links are not followed.
+    /// All that is there. Links are not followed; a folder that cannot be listed is `closed`.
+    /// Throws ExitError 66 where nothing of it can be.
     std::vector<OutFile> walk(const std::string& name) const;
+    /// Names beside the entries' folders, which nobody copies.
+    std::vector<std::string> strangers() const;
     /// For reading; empty where it cannot be opened, errno says why.
     UniqueFd open_file(const std::string& name, const OutFile& file) const;
 

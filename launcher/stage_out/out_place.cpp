@@ -80,6 +80,12 @@ void plan_stage_out(LaunchPlan& plan) {
             throw ExitError(exit_code::kBadSpec, ErrorCode::invalid_argument,
                             "storage.stage_out: " + why);
         require_bucket(to);
+        for (const OutItem& other : staging.out)
+            if (other.to == to)
+                throw ExitError(exit_code::kBadSpec, ErrorCode::invalid_argument,
+                                fmt::format("storage.stage_out: {} and {} both go to {}",
+                                            other.name, item.name, to),
+                                "name a folder of its own for each");
         staging.out.push_back({.name = item.name,
                                .variable = out_variable(item.name),
                                .to = to,

@@ -76,6 +76,7 @@ EOF
 rm go && wait $holder || fail "the job beside gc"
 sed -i "s|\"restore\": [^,]*,||" runs/now/plan.json
 gc runs --apply
+grep -qx "nothing is staged here: there is no folder $work/scratch" gc.log || fail "no word of a scratch that is not there: $(cat gc.log)"
 line removed runs/good "succeeded; ended"
 expect "what is left" "bad killed now trained young" "$(ls runs | xargs)"
 
@@ -96,6 +97,16 @@ if [ "$(id -u)" = 0 ]; then
         fail "another user's job: $(cat his.log)"
     says 0 "would remove 0 of 0" "$AUTOLAUNCH" gc --scratch "$work/shared" --older-than 0
     sleep 1.1
+    # What he may not look into, or cannot remove, is one line, and keeps no other.
+    his() { says "$1" "$2" setpriv --reuid 2001 --regid 2001 --clear-groups "$AUTOLAUNCH" gc --scratch "$work/shared" --older-than 1d "${@:3}"; }
+    install -d -m 700 "$work/his/closed"
+    cp -a keep.good "$work/his/old" && aged "$work/his/old" && chown -R 2001 "$work/his/old"
+    his 0 "stays         $work/his/closed (it cannot be read: cannot look at $work/his/closed/events.jsonl: Permission denied)" "$work/his"
+    chmod 555 his
+    his 71 "stays         $work/his/old: " --apply "$work/his"
+    his 71 "(it cannot be removed: cannot create the folder" --apply "$work/his"
+    chmod 755 his
+    his 0 "removed       $work/his/old: " --apply "$work/his"
     says 0 "removed 1 of 1" env SLURM_JOB_UID=2001 "$AUTOLAUNCH" gc --epilog --apply --scratch "$work/shared" --older-than 0
     says 0 "would remove 0 of 0" env SLURM_JOB_UID=2002 "$AUTOLAUNCH" gc --epilog --scratch "$work/shared" --older-than 0
     for uid in 0 -1 x 4294967295 ""; do

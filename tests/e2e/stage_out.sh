@@ -155,6 +155,14 @@ wrong 's|to: results|to: "https://example.org/a?sig=canary"|' 'storage.stage_out
 wrong 's|to: results|to: "s3:///a"|' 'storage.stage_out[0].to: s3:///a names no bucket'
 wrong 's|to: results|to: "s3://b/../c"|' 'storage.stage_out[0].to: s3://b/../c has an empty name, . or ..'
 wrong "s|to: results|to: $scratch/x|" "storage.stage_out[0].to: $scratch/x is in storage.scratch"
+says 65 "storage.stage_out: res and model both go to $work/models" "$AUTOLAUNCH" run -c train.yaml "storage.stage_out=[{from: res, to: models}, {from: model, to: $work/models}]" -- true
+
+# A relative scratch is below the job's folder, for the commands too.
+mkdir -p there
+sed "s|^  scratch: .*|  scratch: near|; s|^trainer:|trainer:\n  workdir: there|" train.yaml >near.yaml
+says 1 "" "$AUTOLAUNCH" run -c near.yaml --log-dir near -- /bin/sh -c 'echo w >$AUTOLAUNCH_OUT_MODEL/m; exit 1'
+says 0 "its job failed; --even-failed copies it" "$AUTOLAUNCH" stage-out -c near.yaml
+says 0 "when: success, and its job failed" "$AUTOLAUNCH" gc -c near.yaml
 says 65 "storage.stage_out: s3://B/: not a bucket's name: B" "$AUTOLAUNCH" run -c train.yaml 'storage.stage_out=[{from: res, to: "s3://B/"}]' -- true
 nothing_left
 count_failures

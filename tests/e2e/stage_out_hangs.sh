@@ -106,4 +106,15 @@ fi
 # The file system answers: all of it comes.
 says 0 "copied" "$AUTOLAUNCH" stage-out --scratch "$scratch" "$(basename "$(grep -l "$work/hangs" "$out"/*/order | xargs dirname)")"
 expect "what came" res "$(cat hangs/r)"
+
+# Its server is gone, and every call says so: nothing is "no directory", and a job may come again.
+hang
+kill "$server" && wait "$server" 2>/dev/null
+says 69 "make the folder $work/hangs: Transport endpoint is not connected; its file system has to answer" "$AUTOLAUNCH" -c folder.yaml --log-dir gone
+cat >gone.yaml <<END
+trainer: {command: [/bin/true], mpi: none}
+storage: {scratch: $scratch, stage_in: [{from: $work/hangs, as: it}]}
+END
+says 69 "cannot read $work/hangs: Transport endpoint is not connected" "$AUTOLAUNCH" -c gone.yaml --log-dir gone-in
+umount hangs && mounted=
 count_failures

@@ -8,16 +8,21 @@
 #include "stage_out/out_copy.hpp"
 
 #include <doctest/doctest.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stage_out_test {
@@ -92,6 +97,24 @@ OutDone copy_folder(const OutFolder& folder, std::vector<std::string>* notes = n
     OutCounters counters;
     return copy_folder(folder, counters, 4, notes);
 }
+
+/// This thread, and those that it starts, are bound by modes, also root's.
+class WithoutOverride {
+public:
+    WithoutOverride() {
+        ::syscall(SYS_capget, &header_, before_);
+        __user_cap_data_struct now[2] = {before_[0], before_[1]};
+        now[0].effective &= ~(1U << CAP_DAC_OVERRIDE | 1U << CAP_DAC_READ_SEARCH);
+        ::syscall(SYS_capset, &header_, now);
+    }
+    WithoutOverride(const WithoutOverride&) = delete;
+    WithoutOverride& operator=(const WithoutOverride&) = delete;
+    ~WithoutOverride() { ::syscall(SYS_capset, &header_, before_); }
+
+private:
+    __user_cap_header_struct header_{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct before_[2] = {};
+};
 
 std::vector<std::string> names_below(const fs::path& folder) {
     std::vector<std::string> names;
@@ -203,6 +226,100 @@ TEST_CASE("a link that leads out is named, and everything else is copied") {
     CHECK(done.what.find("leads out of its folder, to /etc/passwd") != std::string::npos);
     CHECK(done.left_files == 1);
     CHECK(names_below(place.target()) == kAllOut);
+}
+
+TEST_CASE("what cannot be listed is never taken for empty, and everything else is copied") {
+    const OutPlace place;
+    const auto folder = OutFolder::make(place.scratch(), place.order(), false);
+    fill_out(folder);
+    const fs::path closed = folder.path_of("res") / "closed";
+    put_file(closed / "inner" / "precious", "mine");
+    {
+        const WithoutOverride user;
+        fs::permissions(closed, fs::perms::none);
+        const OutDone done = copy_folder(folder);
+        CHECK(done.exit_code == 66);
+        CHECK(done.what == "cannot list " + closed.string() + ": Permission denied");
+        CHECK(done.left_files == 1);
+        CHECK(folder.has_files("res"));
+        CHECK_FALSE(folder.is_copied("res"));
+        fs::permissions(closed, fs::perms::owner_all);
+        fs::permissions(folder.path_of("res"), fs::perms::none);
+        CHECK(folder.has_files("res"));
+        CHECK(copy_folder(folder).exit_code == 66);
+        fs::permissions(folder.path_of("res"), fs::perms::owner_all);
+    }
+    CHECK(copy_folder(folder).what == "");
+    CHECK(slurp(place.target() / "closed" / "inner" / "precious") == "mine");
+}
+
+TEST_CASE("a file in the place of an entry's folder, and one beside it, are said and stay") {
+    const OutPlace place;
+    fs::path job, stray;
+    {
+        const auto folder = OutFolder::make(place.scratch(), place.order(), false);
+        job = folder.path();
+        fs::remove(folder.path_of("res"));
+        put_file(folder.path_of("res"), "mine");
+        const OutDone done = copy_folder(folder);
+        CHECK(done.exit_code == 66);
+        CHECK(done.hint.find("no folder any more") != std::string::npos);
+        CHECK(folder.has_files("res"));
+    }
+    const auto finish = [&](FinishRequest request) {
+        std::string said;
+        request.scratch = place.scratch().string();
+        const int code = finish_left(request, [&](const std::string& line) { said += line; });
+        return std::pair(code, said);
+    };
+    CHECK(finish({.scratch = {}, .jobs = {}}).first == 66);
+    CHECK(slurp(job / "data" / "res") == "mine");
+    fs::remove(job / "data" / "res");
+    put_file(job / "data" / "stray", "mine");
+    const auto [code, said] = finish({.scratch = {}, .jobs = {}});
+    CHECK(code == 66);
+    CHECK(said.find("stray is in no entry's folder") != std::string::npos);
+    CHECK(slurp(job / "data" / "stray") == "mine");
+    CHECK(finish({.scratch = {}, .jobs = {"4711"}, .discard = true}).first == 0);
+    CHECK_FALSE(fs::exists(job));
+}
+
+TEST_CASE("a file in a folder's place there is of that folder, modes of folders stay") {
+    const OutPlace place;
+    const auto folder = OutFolder::make(place.scratch(), place.order(), false);
+    fill_out(folder);
+    fs::permissions(folder.path_of("res") / "no", fs::perms::owner_all);
+    put_file(place.target() / "a", "another's");
+    const OutDone done = copy_folder(folder);
+    CHECK(done.exit_code == 73);
+    CHECK(done.hint.find("move it away") != std::string::npos);
+    CHECK(done.left_files == 2);
+    CHECK(names_below(place.target()) ==
+          std::vector<std::string>{"a", "empty", "newest", "no", "no/files"});
+    CHECK(fs::status(place.target() / "no").permissions() == fs::perms::owner_all);
+    fs::remove(place.target() / "a");
+    CHECK(copy_folder(folder).what == "");
+}
+
+TEST_CASE("what no Error is is reported, too") {
+    const OutPlace place;
+    const auto folder = OutFolder::make(place.scratch(), place.order(), false);
+    fill_out(folder);
+    OutCounters counters;
+    const auto copy = [&](const std::function<void(std::int64_t)>& will_copy) {
+        return copy_out({.folder = folder,
+                         .entry = folder.order().entries.at(0),
+                         .counters = counters,
+                         .note = [](const std::string&) {},
+                         .will_copy = will_copy},
+                        {});
+    };
+    CHECK(copy([](std::int64_t) { throw std::bad_alloc(); }).exit_code == 71);
+    const OutDone bug = copy([](std::int64_t) { throw std::out_of_range("somewhere"); });
+    CHECK(bug.exit_code == 70);
+    CHECK(bug.what == "a bug of autolaunch: somewhere");
+    CHECK(bug.left_files == 4);
+    CHECK(copy([](std::int64_t) {}).exit_code == 0);
 }
 
 TEST_CASE("a job that was requeued goes on in its folder, another one does not") {

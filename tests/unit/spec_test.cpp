@@ -346,6 +346,35 @@ TEST_CASE("a duration has its least value") {
     CHECK(contains(only_line(load_text("rendezvous: {lost_after: 999ms}")), "at least 1s; found"));
 }
 
+// 0 would be taken for nothing said, which is the contrary of what was meant.
+TEST_CASE("what staging keeps and moves is more than nothing") {
+    CHECK(load_text("storage: {keep: 1s, limit: 1, throttle: 1B, scratch: x}").errors.empty());
+    CHECK(contains(only_line(load_text("storage: {keep: 0}")), "at least 1s; found \"0\""));
+    CHECK(contains(only_line(load_text("storage: {limit: 0}")), "at least 1; found \"0\""));
+    CHECK(contains(only_line(load_text("storage: {throttle: 0GB}")), "at least 1; found"));
+    CHECK(contains(only_line(load_text("storage: {scratch: ''}")), "1:20: storage.scratch: is "));
+}
+
+TEST_CASE("paths are read as they are written, and said where a shell would not") {
+    CHECK(load_text("storage: {scratch: ./~, stage_in: [{from: a$b, as: x}]}").errors.empty());
+    CHECK(load_text("monitoring: {log_path: ~}\ntrainer: {workdir: ~}").errors.empty());
+    const auto says = [](const std::string& text, const std::string& what) {
+        CHECK_MESSAGE(contains(only_line(load_text(text)), what), text);
+    };
+    says("trainer: {workdir: ~/x}",
+         "trainer.workdir: ~/x is no path: no shell reads it; write ${HOME}/x, or ./~/x for");
+    says("storage: {scratch: $TMP}",
+         "storage.scratch: $TMP is no path: no shell reads it; write "
+         "${TMP}");
+    says("storage: {scratch: 's3://b/'}", "storage.scratch: s3://b/ is no folder or file of this");
+    says("storage: {stage_in: [{from: ~/d, as: x}]}", "1:29: storage.stage_in[0].from: ~/d is no");
+    says("storage: {stage_out: [{from: r, to: $W_1/x}]}",
+         "stage_out[0].to: $W_1/x is no path: no "
+         "shell reads it; write ${W_1}/x");
+    says("checkpoint: {tiers: [{place: ~/t}]}", "checkpoint.tiers[0].place: ~/t is no path");
+    says("checkpoint: {restore_from: $OLD/c}", "checkpoint.restore_from: $OLD/c is no path");
+}
+
 TEST_CASE("sections of later versions are named as not yet supported") {
     const auto lines = lines_of(load_text("monitor: {tier: x}\nsubmit: {}\n"));
     REQUIRE(lines.size() == 2);

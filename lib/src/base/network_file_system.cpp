@@ -3,6 +3,7 @@
 #include <sys/statfs.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 
 namespace autolaunch {
@@ -15,6 +16,13 @@ bool is_network_file_system(const std::filesystem::path& folder) noexcept {
     return ::statfs(folder.c_str(), &facts) == 0 &&
            std::find(std::begin(kShared), std::end(kShared),
                      static_cast<unsigned long>(facts.f_type) & 0xFFFFFFFFUL) != std::end(kShared);
+}
+
+bool is_lost_server(int error) noexcept {
+    constexpr int kLost[] = {ENOTCONN,     ESTALE,       ETIMEDOUT,  EHOSTDOWN, EHOSTUNREACH,
+                             ECONNABORTED, ECONNREFUSED, ECONNRESET, ESHUTDOWN, ENETUNREACH,
+                             ENETDOWN,     EREMOTEIO,    ENOTBLK};
+    return std::find(std::begin(kLost), std::end(kLost), error) != std::end(kLost);
 }
 
 }  // namespace autolaunch

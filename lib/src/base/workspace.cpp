@@ -120,12 +120,16 @@ void finish_folder(int fd, const fs::path& path, const Workspace& workspace) {
 }
 
 bool make_one_folder(const fs::path& path, const Workspace& workspace) {
-    std::error_code unknown;
     if (::mkdir(path.c_str(), workspace.folder & 0777) != 0) {
-        const int error = errno;
-        if (error == EEXIST && fs::is_directory(path, unknown))
-            return false;
-        throw SystemError(error == EEXIST ? ENOTDIR : error, "create the folder " + path.string());
+        int error = errno;
+        if (error == EEXIST) {
+            struct stat there {};  // a server that is gone says no more than that
+            const bool is_seen = ::stat(path.c_str(), &there) == 0;
+            if (is_seen && S_ISDIR(there.st_mode))
+                return false;
+            error = is_seen || errno == ENOENT ? ENOTDIR : errno;
+        }
+        throw SystemError(error, "create the folder " + path.string());
     }
     if (!workspace.exact)
         return true;
