@@ -145,18 +145,15 @@ void check_storage(const Value& root, const StorageSpec& storage, std::vector<Sp
     const Entry* const section = root.find("storage");
     if (section == nullptr || !section->value.is_mapping())
         return;
-<<<<<<< HEAD
-    if (const Entry* const time = section->value.find("stage_out_time");
-        time != nullptr && storage.stage_out_time.count() > 0 && storage.stage_out.empty())
-        errors.push_back(error_at(time->value.at, "storage.stage_out_time",
-                                  "is for storage.stage_out, which names nothing: name what is to "
-                                  "be copied, or leave this out"));
-=======
     const Entry* const scratch = section->value.find("scratch");
     if (scratch != nullptr && !scratch->value.is_null() && storage.scratch.empty())
         errors.push_back(error_at(scratch->value.at, "storage.scratch",
                                   "is empty: name a folder on the node's own disk, or auto"));
->>>>>>> wb
+    const Entry* const kept = section->value.find("stage_out_time");
+    if (kept != nullptr && storage.stage_out_time.count() > 0 && storage.stage_out.empty())
+        errors.push_back(error_at(kept->value.at, "storage.stage_out_time",
+                                  "is for storage.stage_out, which names nothing: name what is to "
+                                  "be copied, or leave this out"));
     const Entry* const list = section->value.find("stage_out");
     if (storage.scratch == "auto" || list == nullptr || !list->value.is_sequence())
         return;
