@@ -62,15 +62,18 @@ none_left() {
     [ -z "$left" ]
 }
 # Neither processes nor sockets, shared memory or temporary files on any node, nor the job's key in its folder. Slurm
-# takes a moment to end a step after srun has.
+# takes a moment to end a step after srun has. Each look enters all hosts, which takes longer than the pause.
 nothing_left() {
-    local i
-    for ((i = 0; i < 100; i++)); do
-        none_left && return
+    local until=$((SECONDS + 60))
+    until none_left; do
+        [ $SECONDS -lt $until ] || fail "left behind: $left"
         sleep 0.1
     done
-    fail "left behind: $left"
 }
+# Scratch on each node's own disk: its /tmp, for /var/tmp is one for all nodes here. Jobs leave there what the next one
+# finds, which nothing_left would name.
+scratch=/tmp/scratch
+drop_scratch() { all_hosts rm -rf $scratch; }
 
 # All functions test_… of the file, in order, each in a folder and a subshell of its own, and nothing_left after each.
 # One that fails does not keep the others from being run.

@@ -54,7 +54,7 @@ test_number_alone_and_the_jobs_own_code() {
 test_nodes_that_have_the_data_are_preferred() {
     mkdir -p data && echo tokens >data/a
     train 'cat $AUTOLAUNCH_DATA_TOKENS/a' 'output: data-%j.log'
-    printf 'storage: {scratch: %s, stage_in: [{from: data, as: tokens}]}\n' "/var/tmp/submit-${work##*-}" >>train.yaml
+    printf 'storage: {scratch: %s, stage_in: [{from: data, as: tokens}]}\n' $scratch >>train.yaml
     sub -c train.yaml slurm_config.nodelist=node2 --wait
     expect "exit code: $(cat err.log "data-$job.log")" 0 "$code"
     sub -c train.yaml --wait
@@ -64,9 +64,10 @@ test_nodes_that_have_the_data_are_preferred() {
     sub -c train.yaml slurm_config.nodes=2 --hold
     contains "too few" err.log "earlier jobs have left this data on node2, 1 of the 2 nodes that the job needs"
     login scancel "$job"
+    drop_scratch
 }
 test_a_small_job_stages_first() {
-    local staging scratch=/var/tmp/first-${work##*-}
+    local staging
     mkdir -p first && echo tokens >first/a
     train 'cat $AUTOLAUNCH_DATA_TOKENS/a' 'output: first-%j.log' 'nodes: 2'
     printf 'storage: {scratch: %s, stage_in: [{from: first, as: tokens}]}\n' "$scratch" >>train.yaml
@@ -105,6 +106,7 @@ test_a_small_job_stages_first() {
     expect "what sbatch was asked" 3 "$(grep -c . asked)"
     eventually "the taking back of the job that stages" no_jobs
     expect "folders that are left" "$before" "$(ls runs/.submitted)"
+    drop_scratch
 }
 test_a_requeue_and_an_array_read_the_spec_as_it_was() {
     train 'echo seed $SEED; [ ${SLURM_RESTART_COUNT:-0} = 1 ] || exec sleep 60' 'array: 3' 'output: out-%a.log'
