@@ -11,6 +11,7 @@ out=$scratch/autolaunch-0/out
 node=$(hostname)
 mkdir hangs
 hang() {
+    rm -f mount.out # of one before
     $python "$AUTOLAUNCH_SOURCE_DIR/tests/e2e/hanging_target.py" hangs >mount.out 2>&1 &
     server=$!
     eventually "a mount" grep -q mounted mount.out
