@@ -61,27 +61,28 @@ void ArrivalCheck::add(std::size_t chunk, std::span<const std::byte> bytes) {
 
 // Where parts end nobody has written down. With what is nearly always right one more request says
 // whether the file is; before it is called damaged, the server is asked for each.
-void ArrivalCheck::compare(int fd, const TreeEntry& entry, RemoteReader& reader) const {
+bool ArrivalCheck::compare(int fd, const TreeEntry& entry, RemoteReader& reader) const {
     if (!known_)
-        return;
+        return false;
     const s3::ObjectChecksum& theirs = known_->checksum;
     Sizes parts;
     if (theirs.parts > 0) {
         const auto first = reader.part_bytes(entry, 1);
         if (!first || (*first == entry.bytes && theirs.parts > 1))
-            return;  // it tells no parts
+            return false;  // it tells no parts
         parts = even_parts(entry.bytes, theirs.parts, *first);
         if (!parts.empty() && value(fd, entry, parts) == theirs.value)
-            return;
+            return true;
         parts = told_parts(entry, theirs.parts, reader);
         if (parts.empty())
-            return;
+            return false;
     }
     if (const std::string ours = value(fd, entry, parts); ours != theirs.value)
         remote_damaged(known_->shown,
                        std::string(s3::name_of(theirs.kind)) +
                            (parts.empty() ? "" : " of the checksums of its parts"),
                        ours, theirs.value);
+    return true;
 }
 
 std::string ArrivalCheck::value(int fd, const TreeEntry& entry, const Sizes& parts) const {

@@ -21,9 +21,9 @@ public:
 
     /// A chunk of 1 MiB; the last may be shorter.
     void add(std::size_t chunk, std::span<const std::byte> bytes);
-    /// Throws ExitError 65, which names both. `reader` says where parts end. Blocks: while the file
-    /// is read, if it is, and the server is asked.
-    void compare(int fd, const TreeEntry& entry, RemoteReader& reader) const;
+    /// Whether there was anything to compare with. Throws ExitError 65, which names both. `reader`
+    /// says where parts end. Blocks: while the file is read, if it is, and the server is asked.
+    bool compare(int fd, const TreeEntry& entry, RemoteReader& reader) const;
 
 private:
     using Sizes = std::vector<std::int64_t>;  ///< of parts, in order

@@ -29,8 +29,7 @@ std::uint64_t place_of(std::uint32_t file, std::uint32_t chunk) {
 
 }  // namespace
 
-PieceJournal::PieceJournal(int folder, std::string shown)
-    : folder_(folder), shown_(std::move(shown)) {
+PieceJournal::PieceJournal(int folder, std::string shown) : shown_(std::move(shown)) {
     file_.reset(
         ::openat(folder, kName, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file_)
@@ -80,11 +79,6 @@ void PieceJournal::add(std::uint32_t file, std::uint32_t chunk, const Digest128&
     words[3] = hash64(words.data(), kChecked);
     const std::lock_guard lock(mutex_);
     write_all(file_.get(), {reinterpret_cast<const char*>(words.data()), kRecord}, shown_);
-}
-
-void PieceJournal::remove() {
-    if (::unlinkat(folder_, kName, 0) != 0 && errno != ENOENT)
-        throw SystemError(errno, "remove " + shown_);
 }
 
 }  // namespace autolaunch::launcher

@@ -73,7 +73,6 @@ public:
         }
         if (failure_)
             std::rethrow_exception(failure_);
-        journal_.remove();
     }
 
 private:
@@ -161,6 +160,8 @@ private:
         if (entry.bytes > kMostBytes)
             remote_unusable(entry.path + " is too large", {});
         if (is_here(files_, entry, options_, progress_)) {
+            if (journal_.was_unchecked(static_cast<std::uint32_t>(at)))
+                count_unchecked();
             is_whole(entry);
             return {};
         }
@@ -297,11 +298,19 @@ private:
         TreeEntry& entry = tree_.entries[file.entry];
         if (!file.check)
             file.check.emplace(reader.checksum(entry), 0);
-        file.check->compare(file.fd.get(), entry, reader);
+        if (!file.check->compare(file.fd.get(), entry, reader)) {
+            journal_.note_unchecked(static_cast<std::uint32_t>(file.entry));
+            count_unchecked();
+        }
         files_.dress(file.fd.get(), entry);
         file.fd.reset();
         entry.digest = hash128_of(file.digests);
         is_whole(entry);
+    }
+
+    void count_unchecked() {
+        if (source_.is_checked())
+            ++progress_.unchecked_files;
     }
 
     void is_whole(const TreeEntry& entry) {

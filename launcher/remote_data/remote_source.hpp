@@ -58,6 +58,9 @@ public:
     virtual std::unique_ptr<RemoteReader> connect() const = 0;
     /// After look(): whether a part of a file can be asked for.
     virtual bool gives_ranges() const { return true; }
+    /// Whether its files are to be compared with what the server has of them (checksum()): not
+    /// where it is of a kind that has nothing, or the user wants none.
+    virtual bool is_checked() const { return false; }
 };
 
 struct RemoteTerms {

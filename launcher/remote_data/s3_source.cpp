@@ -115,6 +115,8 @@ public:
         }
     }
 
+    bool is_checked() const override { return place_.location.tells_checksums; }
+
 private:
     Tree look_below(s3::S3Client& client) const {
         const s3::Listing listing =

@@ -296,9 +296,10 @@ struct DataComes {
 struct DataStaged {
     std::string name, path;
     std::int64_t bytes = 0, files = 0;
-    std::int64_t read_bytes = 0;  ///< of it from its source, by this node, now
-    bool was_here = false;        ///< since an earlier job
-    bool is_shared = false;       ///< in the site's shared cache, not in this user's
+    std::int64_t read_bytes = 0;       ///< of it from its source, by this node, now
+    std::int64_t unchecked_files = 0;  ///< of a bucket, which has no checksum of them
+    bool was_here = false;             ///< since an earlier job
+    bool is_shared = false;            ///< in the site's shared cache, not in this user's
     std::chrono::milliseconds took{0};
 };
 /// What ranks have written is being copied out of a node's own disk.

@@ -331,6 +331,7 @@ std::pair<const char*, Json> describe(const DataStaged& e) {
              {"read_bytes", e.read_bytes},
              {"was_here", e.was_here},
              {"shared", e.is_shared},
+             {"unchecked_files", e.unchecked_files},
              {"seconds", seconds(e.took)}}};
 }
 std::pair<const char*, Json> describe(const DataStagingOut& e) {

@@ -327,7 +327,7 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
     write_part_file(part, kManifest, text);
     write_part_file(part, kMarks, marks);
     remove_beneath(part.own_folder(), kBootFile);
-    remove_beneath(part.own_folder(), kPieces);  // of an attempt that came otherwise
+    remove_beneath(part.own_folder(), kPieces);
     if (is_shared_ && (::fchmodat(part.own_folder(), kManifest, kSharedText, 0) != 0 ||
                        ::fchmodat(part.own_folder(), kMarks, kSharedText, 0) != 0 ||
                        ::fchmod(part.own_folder(), kSharedFolder) != 0))

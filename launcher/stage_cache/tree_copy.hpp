@@ -17,6 +17,8 @@ struct CopyProgress {
     std::atomic<std::int64_t> bytes{0}, files{0};
     std::atomic<std::int64_t> found_bytes{0};  ///< of them: here since an attempt that was ended
     std::atomic<std::int64_t> read_bytes{0};   ///< of them: from the source itself
+    /// That should have been compared with a checksum of their server's, which has none.
+    std::atomic<std::int64_t> unchecked_files{0};
 };
 
 struct CopyOptions {

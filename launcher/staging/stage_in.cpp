@@ -347,6 +347,7 @@ void StageIn::take(const StagedData& data) {
                        .bytes = data.bytes,
                        .files = data.files,
                        .read_bytes = data.read_bytes,
+                       .unchecked_files = data.unchecked_files,
                        .was_here = data.was_here,
                        .is_shared = data.is_shared(),
                        .took = data.took});

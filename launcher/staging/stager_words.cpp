@@ -230,6 +230,7 @@ std::string as_line(const StagerWord& word) {
                                   {"bytes", data.bytes},
                                   {"files", data.files},
                                   {"read_bytes", data.read_bytes},
+                                  {"unchecked_files", data.unchecked_files},
                                   {"was_here", data.was_here},
                                   {"ms", data.took.count()},
                                   {"shared_owner", data.shared_owner}});
@@ -263,6 +264,7 @@ StagerWord parse_word(std::string_view line) {
                                    .bytes = number(data, "bytes"),
                                    .files = number(data, "files"),
                                    .read_bytes = number(data, "read_bytes"),
+                                   .unchecked_files = number(data, "unchecked_files"),
                                    .was_here = data.at("was_here").get<bool>(),
                                    .took = std::chrono::milliseconds(number(data, "ms")),
                                    .shared_owner = number(data, "shared_owner")});

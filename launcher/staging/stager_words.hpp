@@ -95,6 +95,7 @@ AgentWord parse_agent_word(std::string_view line);
 struct StagedData {
     std::string name, entry, path;  ///< entry: in the cache, to be held
     std::int64_t bytes = 0, files = 0, read_bytes = 0;
+    std::int64_t unchecked_files = 0;  ///< of a bucket: compared with no checksum, and no digest
     bool was_here = false;
     std::chrono::milliseconds took{0};
     std::int64_t shared_owner = -1;  ///< it is in the site's cache, which is this user's

@@ -330,9 +330,12 @@ public:
     StageCache cache;
 };
 
-/// Stages the object, compares it, and removes it again. How much of it was there.
-std::int64_t stage_checked(CheckedBucket& bucket, StageCache& cache,
-                           const std::string& variable = {}) {
+struct Came {
+    std::int64_t found_bytes = 0;      ///< that were there
+    std::int64_t unchecked_files = 0;  ///< of one
+};
+/// Stages the object, compares it, and removes it again.
+Came stage_checked(CheckedBucket& bucket, StageCache& cache, const std::string& variable = {}) {
     Environment environment = bucket.settings();
     if (!variable.empty())
         environment[variable] = "when_required";
@@ -345,7 +348,7 @@ std::int64_t stage_checked(CheckedBucket& bucket, StageCache& cache,
     }
     for (const StageCache::Found& found : cache.list())
         CHECK(cache.remove(found.name));
-    return progress.found_bytes;
+    return {progress.found_bytes, progress.unchecked_files};
 }
 
 }  // namespace
@@ -367,6 +370,7 @@ TEST_CASE(
             CHECK(changed_at(staged.held.path) == changed_at(place.files() / "large.bin"));
             first = staged.held.path;
         }
+        CHECK(progress.unchecked_files == 0);  // a web server's have none ever
         if (how != "cut")
             CHECK(progress.read_bytes == static_cast<std::int64_t>(kLarge));
         CHECK(place.sent() < static_cast<std::int64_t>(kLarge) * (how == "cut" ? 4 : 1) + 200'000);
@@ -515,7 +519,7 @@ TEST_CASE("a journal that is torn or wrong costs only time") {
     begin();
     const fs::path part = fs::directory_iterator(cache.path() / "parts")->path();
     const fs::path file = part / "tree" / "large.bin";
-    CHECK_FALSE(fs::exists(part / PieceJournal::kName));
+    CHECK(fs::remove(part / PieceJournal::kName));
     fs::permissions(file, fs::perms(0600));  // not whole any more, and no journal
     CopyProgress progress;
     { CHECK_FALSE(stage_url(cache, url, progress).was_here); }
@@ -533,7 +537,6 @@ TEST_CASE("a journal that is torn or wrong costs only time") {
         CHECK(fs::file_size(place.scratch() / "pieces") == 64);
         torn.add(9, 9, {7, 8});
         CHECK(PieceJournal(folder.get(), "pieces").find(9, 9) == Digest128{7, 8});
-        torn.remove();
     }
 }
 
@@ -597,7 +600,7 @@ TEST_CASE("an object is compared with the checksum that its bucket has of it") {
         CAPTURE(name);
         bucket.content = noise(kLarge);
         bucket.put(kind);
-        stage_checked(bucket, cache);
+        CHECK(stage_checked(bucket, cache).unchecked_files == 0);
         CHECK(bucket.asked("HEAD ") == 1);
         refused_damage(name);
         // Parts of one size, where chunks end and elsewhere; and such that nobody can guess.
@@ -610,7 +613,7 @@ TEST_CASE("an object is compared with the checksum that its bucket has of it") {
         stage_checked(bucket, cache);
         CHECK(bucket.asked("HEAD ") == 2);
         bucket.put(kind, {5 * kMiB + 1, kMiB, 5 * kMiB + 76});
-        stage_checked(bucket, cache);
+        CHECK(stage_checked(bucket, cache).unchecked_files == 0);
         CHECK(bucket.asked("partNumber=") == 4);
         refused_damage(of_parts);
         // A small one comes with its checksum, in one request.
@@ -626,29 +629,58 @@ TEST_CASE("an object is compared with the checksum that its bucket has of it") {
     }
 }
 
-TEST_CASE("a bucket that knows no checksums, or does not tell them, is read as before") {
+TEST_CASE("what a bucket has no checksum of, or does not tell, is read as before, and counted") {
     CheckedBucket bucket;
     EmptyCache empty;
-    stage_checked(bucket, empty.cache);
+    CHECK(stage_checked(bucket, empty.cache).unchecked_files == 1);
     CHECK(bucket.asked("HEAD ") == 1);
     for (const int says : {400, 405, 501}) {
         bucket.head_says = says;
-        stage_checked(bucket, empty.cache);
+        CHECK(stage_checked(bucket, empty.cache).unchecked_files == 1);
     }
     bucket.head_says = 200;
     // Of parts that it does not tell.
     bucket.put(Kind::crc32, {5, kLarge - 5});
     bucket.parts.clear();
-    stage_checked(bucket, empty.cache);
+    CHECK(stage_checked(bucket, empty.cache).unchecked_files == 1);
     // What it has is none; and what it has is not wanted.
     bucket.headers = "x-amz-checksum-crc32: hello\r\n";
     CHECK(has(refused(65, [&] { stage_checked(bucket, empty.cache); }),
               "s3://our/object: the S3 server's x-amz-checksum-crc32 is no checksum"));
-    stage_checked(bucket, empty.cache, "AWS_RESPONSE_CHECKSUM_VALIDATION");
+    CHECK(stage_checked(bucket, empty.cache, "AWS_RESPONSE_CHECKSUM_VALIDATION").unchecked_files ==
+          0);
     CHECK(bucket.asked("HEAD ") == 0);
     bucket.content = "small";
     stage_checked(bucket, empty.cache, "AWS_RESPONSE_CHECKSUM_VALIDATION");
     CHECK(bucket.asked("x-amz-checksum-mode") == 0);
+    bucket.headers.clear();
+    CHECK(stage_checked(bucket, empty.cache).unchecked_files == 1);
+    bucket.content.clear();  // there is nothing of it to be damaged
+    CHECK(stage_checked(bucket, empty.cache).unchecked_files == 0);
+}
+
+TEST_CASE("what an earlier job has brought without a checksum is counted by who goes on") {
+    CheckedBucket bucket;
+    EmptyCache empty;
+    const auto bring = [&](const std::string& variable) {
+        Environment environment = bucket.settings();
+        environment["AWS_RESPONSE_CHECKSUM_VALIDATION"] = variable;
+        const auto remote = open_remote("s3://our/object", {}, environment, {});
+        StagingRequest request;
+        request.check_source = [] {
+            throw ExitError(exit_code::kUnavailable, ErrorCode::closed, "away", "x");
+        };
+        CopyProgress progress;
+        refused(69,
+                [&] { stage_from(empty.cache, *remote, "s3://our/object", progress, request); });
+    };
+    for (const std::string variable : {"when_supported", "when_required"}) {
+        CAPTURE(variable);
+        bring(variable);
+        const Came came = stage_checked(bucket, empty.cache);
+        CHECK(came.found_bytes == static_cast<std::int64_t>(kLarge));
+        CHECK(came.unchecked_files == 1);
+    }
 }
 
 TEST_CASE("what an earlier job has brought of an object is compared with the rest") {
@@ -668,10 +700,10 @@ TEST_CASE("what an earlier job has brought of an object is compared with the res
             bucket.put(kind, in_parts ? std::vector<std::size_t>{8U << 20, kLarge - (8U << 20)}
                                       : std::vector<std::size_t>());
             begin(std::string::npos);
-            CHECK(stage_checked(bucket, cache) > 0);
+            CHECK(stage_checked(bucket, cache).found_bytes > 0);
             begin(CheckedBucket::kAnyByte);
             CHECK(has(refused(65, [&] { stage_checked(bucket, cache); }), "was damaged"));
-            CHECK(stage_checked(bucket, cache) == 0);
+            CHECK(stage_checked(bucket, cache).found_bytes == 0);
         }
     // They end before it has said what it has.
     bucket.good_for = 1;

@@ -62,7 +62,7 @@ TEST_CASE("words between an agent and its stager are read as they were said") {
                            .deserted = true};
     CHECK(parse_agent_word(as_line(answer)) == answer);
     const StagerWord word{
-        .staged = {{"n", "e", "/p", 1, 2, 3, true, std::chrono::milliseconds(4), 2004}},
+        .staged = {{"n", "e", "/p", 1, 2, 3, 4, true, std::chrono::milliseconds(4), 2004}},
         .streams = {{"m", "/v", 5, 6}},
         .progress = {{"n", 1, 2}},
         .failed = {{65, "what", "hint"}},

@@ -5,6 +5,8 @@
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/tree_walk.hpp"
 
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <utility>
@@ -29,6 +31,15 @@ StageCache open_cache(const StagerOrder& order) {
     if (!order.shared.fills)
         return StageCache(order.scratch, order.most_bytes);
     return StageCache(shared_place(order.shared.folder, order.shared.owner), order.most_bytes);
+}
+
+/// Of what nothing but its way has guarded.
+std::string unchecked_note(const std::string& shown, std::int64_t files) {
+    return fmt::format(
+        "of {} {} compared with no checksum, for the bucket tells none that can be; `verify` "
+        "compares with digests, and AWS_RESPONSE_CHECKSUM_VALIDATION=when_required says that no "
+        "checksum is wanted",
+        shown, files == 1 ? "1 object was" : fmt::format("{} objects were", files));
 }
 
 }  // namespace
@@ -144,6 +155,11 @@ void Stager::stage(int item) {
 void Stager::tell_staged(int item, const StagedTree& staged, const CopyProgress& progress,
                          std::chrono::milliseconds took) const {
     const bool by_mover = order_.role == StagerRole::head && !is_made_here(item);
+    const std::int64_t unchecked =
+        item_of(item).verify.empty() ? progress.unchecked_files.load() : 0;
+    std::vector<std::string> notes = staged.notes;
+    if (unchecked > 0)
+        notes.push_back(unchecked_note(source_of(item).shown(), unchecked));
     say({.staged = {{.name = item_of(item).name,
                      .entry = staged.held.name,
                      .path = staged.held.path,
@@ -151,10 +167,11 @@ void Stager::tell_staged(int item, const StagedTree& staged, const CopyProgress&
                      .files = staged.held.files,
                      .read_bytes = by_mover ? progress.bytes - progress.found_bytes
                                             : progress.read_bytes.load(),
+                     .unchecked_files = unchecked,
                      .was_here = staged.was_here,
                      .took = took,
                      .shared_owner = staged.held.is_shared ? shared_owner() : -1}},
-         .notes = staged.notes});
+         .notes = std::move(notes)});
 }
 
 StagedTree Stager::read_alone(int item, CopyProgress& progress) {
