@@ -326,14 +326,15 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
     const std::string marks = marks_text(finish_tree(part.folder(), tree));
     write_part_file(part, kManifest, text);
     write_part_file(part, kMarks, marks);
-    remove_beneath(part.own_folder(), kBootFile);
-    remove_beneath(part.own_folder(), kPieces);
     if (is_shared_ && (::fchmodat(part.own_folder(), kManifest, kSharedText, 0) != 0 ||
                        ::fchmodat(part.own_folder(), kMarks, kSharedText, 0) != 0 ||
                        ::fchmod(part.own_folder(), kSharedFolder) != 0))
         throw SystemError(errno, "set the mode of " + part.path().string());
     if (::syncfs(part.own_folder()) != 0)
         throw SystemError(errno, "write " + part.path().string());
+    // Not before: all that takes time is over, and without these nothing is gone on with.
+    remove_beneath(part.own_folder(), kBootFile);
+    remove_beneath(part.own_folder(), kPieces);
     const UniqueFd all = lock_all();
     const std::string name = free_name(address);
     if (::renameat(parts_.fd(), part.name_.c_str(), data_.fd(), name.c_str()) != 0)

@@ -116,6 +116,7 @@ private:
     UniqueFd lock_all();
     std::optional<StagedSource> source_of(const std::string& key) const;
     bool move_away(const OwnedFolder& from, const std::string& name);
+    std::optional<StagePart> open_part(const std::string& key);
     void remove_gone();
     void remove_abandoned_copies();
     void forget_sources();

@@ -70,6 +70,13 @@ void write_part_file(const StagePart& part, const char* name, std::string_view t
 }
 
 std::optional<StagePart> StageCache::begin(const std::string& key) {
+    auto part = open_part(key);
+    if (part)  // what could not be gone on with takes no room of what comes
+        remove_gone();
+    return part;
+}
+
+std::optional<StagePart> StageCache::open_part(const std::string& key) {
     StagePart part;
     part.key_ = part.name_ = key;
     part.path_ = parts_.path() / key;

@@ -503,6 +503,50 @@ TEST_CASE("killed at any system call of a fetch, a process leaves what is whole 
     }
 }
 
+TEST_CASE(
+    "killed at any moment of a fetch of a web server's, a process leaves what is gone on with") {
+    constexpr std::int64_t kBytes = (5 << 20) + 77;
+    WebPlace place;
+    std::ofstream(place.files() / "some.bin", std::ios::binary) << noise(kBytes);
+    const std::string url = place.url("plain/some.bin");
+    StageCache cache(place.scratch(), kMuch);
+    const auto killed_at = [&](int fatal) {
+        return run_killed(fatal, [&] {
+            StageCache its(place.scratch(), kMuch);
+            CopyProgress progress;
+            StagingRequest request;
+            request.copy.threads = 1;
+            const auto remote = open_remote(url, {}, {}, {});
+            stage_from(its, *remote, source_words(url), progress, request);
+        });
+    };
+    const int calls = killed_at(0);
+    if (calls == -77) {
+        std::printf("skipped: processes cannot be traced here\n");
+        std::exit(77);
+    }
+    CHECK(calls > 300);
+    int resumed = 0;
+    for (const int fatal : fatal_calls(calls, 150)) {
+        CAPTURE(fatal);
+        for (const StageCache::Found& found : cache.list())
+            CHECK(cache.remove(found.name));
+        killed_at(fatal);
+        for (const StageCache::Found& found : cache.list())
+            if (!found.is_part)
+                CHECK(cache.why_damaged(*cache.hold(found.name)) == "");
+        CopyProgress progress;
+        const StagedTree after = stage_url(cache, url, progress);
+        CHECK(are_equal(after.held.path, place.files() / "some.bin"));
+        if (!after.was_here)
+            CHECK(progress.found_bytes + progress.read_bytes == kBytes);
+        resumed += progress.found_bytes > 0 ? 1 : 0;
+        CHECK(fs::is_empty(cache.path() / "parts"));
+        CHECK(fs::is_empty(cache.path() / "gone"));
+    }
+    std::printf("%d calls, %d times gone on with\n", calls, resumed);
+}
+
 TEST_CASE("a journal that is torn or wrong costs only time") {
     WebPlace place;
     const std::string url = place.url("plain/large.bin");

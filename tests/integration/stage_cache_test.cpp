@@ -339,37 +339,47 @@ TEST_CASE("of several processes that want the same one copies, and all have it")
 }
 
 TEST_CASE("a process that is killed lets go of what it held, and its half is gone on with") {
-    const Place place;
-    fill(place.source());
-    int ends[2];
-    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
+    for (const bool is_of_another_boot : {false, true}) {
+        CAPTURE(is_of_another_boot);
+        const Place place;
+        fill(place.source());
+        int ends[2];
+        REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            StageCache cache(place.scratch(), kPlenty);
+            CopyProgress progress;
+            StagingRequest request;
+            request.copy.threads = 1;
+            request.check_source = [&] {
+                const bool told = ::write(ends[1], "x", 1) == 1;
+                for (;;)
+                    ::pause();
+                (void)told;
+            };
+            stage(cache, place.source(), progress, request);
+        }
+        char byte = 0;
+        REQUIRE(::read(ends[0], &byte, 1) == 1);
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+        ::close(ends[0]);
+        ::close(ends[1]);
         StageCache cache(place.scratch(), kPlenty);
+        const auto parts = names_in(cache.path() / "parts");
+        REQUIRE(parts.size() == 1);
+        if (is_of_another_boot)
+            std::ofstream(cache.path() / "parts" / *parts.begin() / "boot") << "another";
         CopyProgress progress;
         StagingRequest request;
-        request.copy.threads = 1;
-        request.check_source = [&] {
-            const bool told = ::write(ends[1], "x", 1) == 1;
-            for (;;)
-                ::pause();
-            (void)told;
-        };
+        // What is of no use takes no room meanwhile.
+        request.check_source = [&] { CHECK(names_in(cache.path() / "gone").empty()); };
         stage(cache, place.source(), progress, request);
+        CHECK((is_of_another_boot ? progress.read_bytes : progress.found_bytes) ==
+              (3 << 20) + 6 + 10);
+        CHECK((is_of_another_boot ? progress.found_bytes : progress.read_bytes) == 0);
+        check_whole(cache);
     }
-    char byte = 0;
-    REQUIRE(::read(ends[0], &byte, 1) == 1);
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-    ::close(ends[0]);
-    ::close(ends[1]);
-    StageCache cache(place.scratch(), kPlenty);
-    CHECK(names_in(cache.path() / "parts").size() == 1);
-    CopyProgress progress;
-    stage(cache, place.source(), progress);
-    CHECK(progress.read_bytes == 0);
-    CHECK(progress.found_bytes == (3 << 20) + 6 + 10);
-    check_whole(cache);
 }
 
 TEST_CASE("killed at any system call of a staging, a process leaves what is whole or not there") {
