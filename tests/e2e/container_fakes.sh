@@ -86,7 +86,11 @@ for runtime in apptainer enroot; do
 
     # Data that comes while ranks run is seen inside as it does, read-only; in the next job it is there.
     rm -rf "$work/scratch" "$work/tokens" && mkdir "$work/tokens" && head -c 1500000 /dev/zero >"$work/tokens/a" && echo last >"$work/tokens/b"
-    printf '%s\n' "storage: {scratch: $work/scratch, throttle: 3MB, stage_in: [{from: $work/tokens, as: tokens, start: streaming}, {from: $work/tokens/b, as: one, start: streaming}]}" >>job.yaml
+    printf '%s\n' "storage: {scratch: $work/scratch, stage_in: [{from: $work/tokens, as: tokens, start: streaming}, {from: $work/tokens/b, as: one, start: streaming}]}" >>job.yaml
+    rm -rf let run && mkdir let
+    /usr/bin/python3 "$AUTOLAUNCH_SOURCE_DIR/tests/e2e/held_files.py" let "$work/tokens/a" & # until a rank has looked
+    eventually "a file that is held" test -e let/held
+    for ((i = 0; i < 600; i++)); do grep -qs "not yet" run/generation-0/rank-0/stdout && touch let/a && break || sleep 0.05; done &
     for job in 1 2; do
         run 0 -n 1 sh -c 'cd $AUTOLAUNCH_DATA_TOKENS && { [ -e b ] || echo not yet; } && (echo x >no) 2>/dev/null && echo it can be written
             until [ -e b ] && [ -e $AUTOLAUNCH_DATA_ONE ]; do sleep 0.05; done; cat b $AUTOLAUNCH_DATA_ONE'

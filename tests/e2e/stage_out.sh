@@ -32,9 +32,11 @@ out = json.load(sys.stdin)["staging"]["out"]
 assert [item["variable"] for item in out] == ["AUTOLAUNCH_OUT_RES", "AUTOLAUNCH_OUT_MODEL"], out' || fail "plan --json"
 [ -e "$scratch" ] && fail "plan has made a folder"
 
-# A restart finds what was there; all of it is copied once, and goes here.
+# A restart finds what was there; all of it is copied once, and goes here. The first rank that fails has the other one stopped: not before
+# both have written.
 run one restart.max_restarts=1 restart.backoff=0s -- /bin/sh -c \
-    'echo $AUTOLAUNCH_OUT_RES >>place.$RANK; echo $AUTOLAUNCH_GENERATION >>$AUTOLAUNCH_OUT_RES/log.$RANK; echo w >$AUTOLAUNCH_OUT_MODEL/m; [ $AUTOLAUNCH_GENERATION = 1 ]' >one.log 2>&1 ||
+    'echo $AUTOLAUNCH_OUT_RES >>place.$RANK; echo $AUTOLAUNCH_GENERATION >>$AUTOLAUNCH_OUT_RES/log.$RANK; echo w >$AUTOLAUNCH_OUT_MODEL/m
+    until [ -s $AUTOLAUNCH_OUT_RES/log.0 ] && [ -s $AUTOLAUNCH_OUT_RES/log.1 ]; do sleep 0.01; done; [ $AUTOLAUNCH_GENERATION = 1 ]' >one.log 2>&1 ||
     fail "the first job"
 expect "places over a restart" 1 "$(sort -u place.? | wc -l)"
 expect "what came" "0 1 0 1" "$(cat results/log.? | xargs)"

@@ -45,6 +45,7 @@ test_the_time_for_copies_when_slurm_ends_the_job() {
     expect "files" "2097152 2097152" "$(stat -c %s kept/r0 kept/r1 | paste -sd' ')"
     contains "what ranks have" batch.log "and storage.stage_out_time is 5.0 s: the ranks have "
     expect "what stays" "" "$(events data_left)"
+    drop_scratch
 }
 # At the limit the copies, which take 20 s, are done: ranks were asked as much earlier.
 test_the_time_for_copies_before_the_time_limit() {
@@ -57,5 +58,6 @@ test_the_time_for_copies_before_the_time_limit() {
     contains "why" batch.log "stopped before the time limit"
     expect "files" "2097152 2097152" "$(stat -c %s limit/r0 limit/r1 | paste -sd' ')"
     expect "what stays" "" "$(events data_left)"
+    drop_scratch
 }
 run_tests
