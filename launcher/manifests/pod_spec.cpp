@@ -80,10 +80,12 @@ void set_secrets(Value& root, const KubernetesSpec& spec) {
 void set_workspace(Value& root, const JobSpec& spec, const PodFacts& facts) {
     if (facts.own_runs)
         set_key(root, "monitoring", "log_path", text_leaf(kRunsFolder));
-    const KubernetesVolume* volume = volume_of(spec.kubernetes, spec.monitoring.log_path);
-    const bool empty_dir =
-        facts.own_runs ||
-        (volume != nullptr && volume->source == KubernetesVolume::Source::empty_dir);
+    const auto is_empty_dir = [&](const std::string& path) {
+        const KubernetesVolume* volume = volume_of(spec.kubernetes, path);
+        return volume != nullptr && volume->source == KubernetesVolume::Source::empty_dir;
+    };
+    const bool empty_dir = facts.own_runs || is_empty_dir(spec.monitoring.log_path) ||
+                           is_empty_dir(spec.storage.scratch);
     if (empty_dir && find_key(root, "workspace", "open_parents") == nullptr)
         set_key(root, "workspace", "open_parents", boolean_leaf(true));
 }

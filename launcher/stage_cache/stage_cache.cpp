@@ -100,6 +100,14 @@ fs::path stage_folder(const fs::path& scratch) {
     return scratch / fmt::format("autolaunch-{}", ::geteuid());
 }
 
+void refuse_open_scratch(const fs::path& scratch, const Workspace& workspace) {
+    try {
+        refuse_open_parents(stage_folder(scratch), workspace);
+    } catch (const Error& error) {
+        cannot_keep(std::string("storage.scratch: ") + error.what(), error.hint());
+    }
+}
+
 StageCache::StageCache(const fs::path& scratch, std::int64_t most_bytes)
     : StageCache(open_scratch(stage_folder(scratch)), false, most_bytes) {}
 

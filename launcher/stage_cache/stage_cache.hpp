@@ -2,6 +2,7 @@
 #include "base/locked_folder.hpp"
 #include "base/owned_folder.hpp"
 #include "base/unique_fd.hpp"
+#include "base/workspace.hpp"
 #include "stage_cache/held_tree.hpp"
 #include "stage_cache/shared_place.hpp"
 #include "stage_cache/tree.hpp"
@@ -134,5 +135,7 @@ private:
 
 /// Below `scratch`: this user's folder there.
 std::filesystem::path stage_folder(const std::filesystem::path& scratch);
+/// Refuses one below a folder where everybody could put another in its place (exit code 73).
+void refuse_open_scratch(const std::filesystem::path& scratch, const Workspace& workspace);
 
 }  // namespace autolaunch::launcher

@@ -116,7 +116,7 @@ void StageCache::make_room(std::int64_t bytes, const StagePart& for_part, std::i
     cannot_keep(
         fmt::format(
             "storage.scratch: {} has no room for {:.1f} MB more: {:.1f} MB are free, and {:.1f} "
-            "MB of at most {:.1f} MB are used by other jobs",
+            "MB of at most {:.1f} MB are in use",
             path().string(), bytes / 1e6, room_left(folder_.fd()).bytes / 1e6, held / 1e6,
             most_bytes_ / 1e6),
         "make room there, set storage.limit, or name another folder in storage.scratch");

@@ -14,6 +14,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr std::int64_t kRoomToBegin = 1 << 16;
 constexpr auto kOtherProcess = std::chrono::milliseconds(100);
 
 [[noreturn]] void no_room(const SystemError& error) {
@@ -34,6 +35,18 @@ bool is_for_now(const ExitError& error) {
 std::int64_t bytes_to_come(const StageCache& cache, const SourceTree& source,
                            const StagePart& part) {
     return std::max<std::int64_t>(source.tree.bytes() - cache.bytes_in(part), 0);
+}
+
+/// Where the disk has not even room for a folder: what nobody uses goes first.
+std::optional<StagePart> begin_part(StageCache& cache, const std::string& key) {
+    try {
+        return cache.begin(key);
+    } catch (const SystemError& error) {
+        if (!is_want_of_room(error.error_number()))
+            throw;
+        cache.make_room(kRoomToBegin);
+        return cache.begin(key);
+    }
 }
 
 HeldTree fill(StageCache& cache, StagePart& part, SourceTree& source, const StagingRequest& request,
@@ -70,7 +83,7 @@ StagedTree stage_tree(StageCache& cache, SourceTree& source, const StagingReques
             staged.notes.push_back(std::move(note));
         if (part)  // it is ours, and nobody has published it before that
             break;
-        part = cache.begin(request.key);
+        part = begin_part(cache, request.key);
         if (part)
             continue;
         if (request.wait)

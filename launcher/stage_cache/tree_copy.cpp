@@ -75,6 +75,8 @@ private:
                 TreeEntry& entry = source_.tree.entries[at];
                 if (entry.kind != TreeEntry::Kind::file)
                     continue;
+                if (entry.bytes == 0 && source_.folder)  // else another node has looked
+                    require_empty(entry);
                 if (!is_here(files_, entry, options_, progress_))
                     copy(entry, buffer);
                 if (options_.on_whole && !stop_)
@@ -87,6 +89,17 @@ private:
                 failure_ = std::current_exception();
             stop_ = true;
         }
+    }
+
+    /// Files of /proc and the like say nothing of how much they hold.
+    void require_empty(const TreeEntry& entry) const {
+        char byte = 0;
+        const std::string shown = source_.path_of(entry);
+        const UniqueFd from = source_.open(entry);
+        if (::read(from.get(), &byte, 1) > 0)
+            throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
+                            shown + " has more bytes than it says, which is none",
+                            "it is made as it is read: stage a copy of it");
     }
 
     void copy(TreeEntry& entry, std::vector<char>& buffer) {

@@ -4,6 +4,7 @@
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/network_file_system.hpp"
+#include "base/workspace.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/beneath.hpp"
 #include "stage_cache/stage_cache.hpp"
@@ -55,6 +56,7 @@ std::string as_file_name(const std::string& text) {
 }
 
 OwnedFolder open_root(const fs::path& scratch) {
+    refuse_open_scratch(scratch, workspace());
     try {
         OwnedFolder folder = OwnedFolder::make(stage_folder(scratch)).private_folder("out");
         if (is_network_file_system(folder.path()))

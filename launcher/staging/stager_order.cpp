@@ -1,7 +1,10 @@
 #include "staging/stager_order.hpp"
 
 #include "base/environment.hpp"
+#include "base/workspace.hpp"
 #include "remote_data/remote_source.hpp"
+#include "session/environment.hpp"
+#include "spec/job_spec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -51,6 +54,8 @@ MoverProcess::Program stager_program(const LaunchPlan& plan) {
                     [](const StagedItem& item) { return is_remote(item.from); }))
         for (std::string& line : environment_for_servers())
             program.environment.push_back(std::move(line));
+    if (const Workspace made = workspace_of(plan.spec.workspace); made.open_parents)
+        program.environment.push_back(std::string(env::kWorkspace) + '=' + to_text(made));
     return program;
 }
 

@@ -607,6 +607,27 @@ TEST_CASE(
     CHECK(calls > 20);
 }
 
+TEST_CASE("a file that does not say how much it holds is an error, one that is empty is not") {
+    const Place place;
+    StageCache cache(place.scratch(), kPlenty);
+    expect_exit(66, "has more bytes than it says", [&] { stage(cache, "/proc/self/status"); });
+    CHECK(names_in(cache.path() / "parts").empty());
+    write(place / "nothing", "");
+    CHECK_FALSE(stage(cache, place / "nothing").was_here);
+}
+
+TEST_CASE("a scratch that everybody could replace is refused") {
+    const Place place;
+    fs::create_directories(place / "open");
+    fs::permissions(place / "open", fs::perms::all);
+    fs::permissions(place / ".", fs::perms(0755));  // else nobody gets there
+    expect_exit(73, "everybody may write to the folder",
+                [&] { refuse_open_scratch(place / "open", {}); });
+    refuse_open_scratch(place / "open", {.open_parents = true});
+    fs::permissions(place / "open", fs::perms::all | fs::perms::sticky_bit);
+    refuse_open_scratch(place / "open", {});
+}
+
 TEST_CASE("a full disk is an error with its name, and leaves no half") {
     const bool root = ::geteuid() == 0;
     if (::unshare(root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0 ||
@@ -648,6 +669,15 @@ TEST_CASE("a full disk is an error with its name, and leaves no half") {
         CHECK(stage(cache, place.source()).was_here);
         fs::remove(place.scratch() / "ballast");
         CHECK_FALSE(stage(cache, place / "many").was_here);
+        check_whole(cache);
+        // Full to the last page before anything is begun: what nobody uses makes room.
+        std::ofstream ballast(place.scratch() / "ballast", std::ios::binary);
+        const std::string block(4096, 'b');
+        while (ballast.write(block.data(), 4096).flush()) {
+        }
+        write(place / "small", "s");
+        CHECK_FALSE(stage(cache, place / "small").was_here);
+        CHECK(names_in(cache.path() / "parts").empty());
         check_whole(cache);
     }
     ::umount(place.scratch().c_str());

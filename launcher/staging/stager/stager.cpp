@@ -2,6 +2,7 @@
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
+#include "base/workspace.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "stage_cache/tree_walk.hpp"
 
@@ -26,8 +27,10 @@ std::optional<FileHere> copy_here(const std::map<std::string, std::string>& copi
 
 /// Of the job's user, or that of the site where he fills it.
 StageCache open_cache(const StagerOrder& order) {
-    if (!order.shared.fills)
+    if (!order.shared.fills) {
+        refuse_open_scratch(order.scratch, workspace_of_environment());
         return StageCache(order.scratch, order.most_bytes);
+    }
     return StageCache(shared_place(order.shared.folder, order.shared.owner), order.most_bytes);
 }
 
