@@ -334,8 +334,6 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
     const std::string marks = marks_text(finish_tree(part.folder(), tree));
     write_part_file(part, kManifest, text);
     write_part_file(part, kMarks, marks);
-    remove_beneath(part.own_folder(), kBootFile);
-    remove_beneath(part.own_folder(), kPieces);  // of an attempt that came otherwise
     if (is_shared_ && (::fchmodat(part.own_folder(), kManifest, kSharedText, 0) != 0 ||
                        ::fchmodat(part.own_folder(), kMarks, kSharedText, 0) != 0 ||
                        ::fchmod(part.own_folder(), kSharedFolder) != 0))
@@ -348,6 +346,9 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
         throw SystemError(errno, "keep " + (data_.path() / name).string());
     if (::fsync(data_.fd()) != 0)
         throw SystemError(errno, "write " + data_.path().string());
+    // Now: without them what is killed while all is synced, which may take minutes, would be lost.
+    remove_beneath(part.own_folder(), kBootFile);
+    remove_beneath(part.own_folder(), kPieces);
     ::flock(part.lock_.get(), LOCK_SH);  // ours alone until now, and still nobody's to remove
     return as_held(std::move(part.lock_), name);
 }
