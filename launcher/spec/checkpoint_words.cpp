@@ -90,6 +90,8 @@ void check_checkpoint(const Value& root, const CheckpointSpec& checkpoint,
         judge.fail("every", "expected steps (500), a time (10m, 1h) or optimal");
     else if (interval && interval->steps && checkpoint.every_steps)
         judge.fail("every", "every_steps says it, too; remove one of the two");
+    if (const std::string why = why_no_place(checkpoint.restore_from); !why.empty())
+        judge.fail("restore_from", "expected " + why);
     check_drain(judge, checkpoint);
     check_tiers(judge, checkpoint);
 }

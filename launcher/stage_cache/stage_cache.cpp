@@ -349,6 +349,9 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
         throw SystemError(errno, "keep " + (data_.path() / name).string());
     if (::fsync(data_.fd()) != 0)
         throw SystemError(errno, "write " + data_.path().string());
+    // Now: without them what is killed while all is synced, which may take minutes, would be lost.
+    remove_beneath(part.own_folder(), kBootFile);
+    remove_beneath(part.own_folder(), kPieces);
     ::flock(part.lock_.get(), LOCK_SH);  // ours alone until now, and still nobody's to remove
     return as_held(std::move(part.lock_), name);
 }

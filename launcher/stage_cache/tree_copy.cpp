@@ -75,7 +75,7 @@ private:
                 TreeEntry& entry = source_.tree.entries[at];
                 if (entry.kind != TreeEntry::Kind::file)
                     continue;
-                if (entry.bytes == 0)
+                if (entry.bytes == 0 && source_.folder)  // else another node has looked
                     require_empty(entry);
                 if (!is_here(files_, entry, options_, progress_))
                     copy(entry, buffer);

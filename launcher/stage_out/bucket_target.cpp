@@ -73,9 +73,14 @@ public:
           who_(origin_of_credentials(environment)) {
         try {
             location_ = s3::locate(place_, environment);
-            credentials_ = s3::find_credential_source(environment);
         } catch (const Error& error) {
             fail(error, place_);
+        }
+        try {
+            credentials_ = s3::find_credential_source(environment);
+        } catch (const Error& error) {
+            throw TargetError(exit_code::kNotPermitted,
+                              "cannot write " + place_ + ": " + error.what(), error.hint());
         }
     }
 

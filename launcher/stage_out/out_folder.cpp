@@ -1,5 +1,6 @@
 #include "stage_out/out_folder.hpp"
 
+#include "base/deadline.hpp"
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
@@ -22,8 +23,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -39,6 +42,7 @@ constexpr const char* kCopied = "copied";
 constexpr const char* kOtherScratch = "name a folder on the node's own disk in storage.scratch";
 constexpr std::size_t kMostOrder = 1 << 20;
 constexpr int kMostOfOneName = 1000;
+constexpr auto kLooked = std::chrono::milliseconds(500);
 
 /// As a file's name: what is no letter, digit, '.', '_' or '-' is '_', and then a digest tells two
 /// apart.
@@ -84,6 +88,18 @@ UniqueFd lock_folder(const fs::path& path, int how) {
         here.st_dev != there.st_dev)
         return {};
     return lock;
+}
+
+/// What an earlier start of a job has left may be locked for a moment, by who only looks at it.
+UniqueFd lock_left(const OwnedFolder& folder, const OutOrder& order) {
+    const Deadline deadline = Deadline::after(kLooked);
+    for (;;) {
+        UniqueFd lock = lock_folder(folder.path(), LOCK_EX);
+        const auto text = lock ? std::nullopt : folder.read(kOrder, kMostOrder);
+        if (lock || !text || parse_out_order(*text).run_dir != order.run_dir || deadline.passed())
+            return lock;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
 }
 
 OutFile::Kind kind_of(mode_t mode) {
@@ -194,7 +210,7 @@ OutFolder OutFolder::make(const fs::path& scratch, const OutOrder& order, bool p
     const std::string name = as_file_name(order.run_id) + '@' + as_file_name(order.node);
     for (int i = 0; i < kMostOfOneName; ++i) {
         OwnedFolder folder = root.private_folder(i == 0 ? name : fmt::format("{}.{}", name, i));
-        UniqueFd lock = lock_folder(folder.path(), LOCK_EX);
+        UniqueFd lock = picks_up ? lock_left(folder, order) : lock_folder(folder.path(), LOCK_EX);
         if (!lock)
             continue;
         const auto earlier = folder.read(kOrder, kMostOrder);

@@ -100,6 +100,17 @@ void plan_stage_out(LaunchPlan& plan) {
             plan.kill_wait->count()));
 }
 
+std::string why_no_credentials(const std::string& to) {
+    if (!is_url(to))
+        return {};
+    try {
+        s3::find_credential_source(environment_of_process());
+        return {};
+    } catch (const Error& error) {
+        return error.what() + (error.hint().empty() ? std::string() : "; " + error.hint());
+    }
+}
+
 void look_at_targets(LaunchPlan& plan, std::chrono::milliseconds patience) {
     const Deadline deadline = Deadline::after(patience);
     const auto answers = ask_all_in_time(

@@ -12,6 +12,10 @@ namespace autolaunch::launcher {
 /// ExitError 65 where a target is in the scratch folder itself, or no bucket. Looks at nothing.
 void plan_stage_out(LaunchPlan& plan);
 
+/// Of a bucket, why nothing could be written to it from here; empty: somebody may ask for it.
+/// Blocks: for the second that an instance's metadata have.
+std::string why_no_credentials(const std::string& to);
+
 /// For `plan`: whether files could go to each target. What cannot be seen in that time is said.
 /// Blocks: that long at most.
 void look_at_targets(LaunchPlan& plan, std::chrono::milliseconds patience);

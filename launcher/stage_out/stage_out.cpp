@@ -74,6 +74,10 @@ void StageOut::make_folders() {
             WarningRaised{"storage.stage_out: goes on with what an earlier start of this job has "
                           "left in " +
                           folder_->path().string()});
+    for (const OutItem& item : plan_.staging.out)
+        if (const std::string why = why_no_credentials(item.to); !why.empty())
+            report_(WarningRaised{fmt::format(
+                "storage.stage_out: what ranks write will not come to {}: {}", item.to, why)});
     for (const std::string& job : jobs_not_copied(plan_.staging.scratch))
         report_(WarningRaised{fmt::format("storage.stage_out: {} was not copied out; {}",
                                           (out_root(plan_.staging.scratch) / job).string(),

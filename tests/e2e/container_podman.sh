@@ -74,6 +74,22 @@ expect "command lines with the secret" "" "$(cat "$work/exposed")"
 contains "what podman keeps" "$work/err.log" "TOKEN is a secret; as: file keeps it in memory"
 nothing_of_it
 
+# ---- data on the node's own disk ----------------------------------------------------------------------------------------
+# Data on the node's own disk: each rank has it read-only at the same path, and writes results where the node finds them.
+mkdir scratch && chown 2003:2003 scratch
+staging=("storage: {scratch: $PWD/scratch, stage_in: [{from: data, as: d}], stage_out: [{from: r, to: $PWD/out}]}")
+spec "${staging[@]}"
+run 0 -n 2 sh -c 'cat $AUTOLAUNCH_DATA_D/file; mkdir $AUTOLAUNCH_DATA_D/x 2>&1; rm -f $AUTOLAUNCH_DATA_D/file 2>&1; echo $RANK >$AUTOLAUNCH_OUT_R/$RANK; ls '"$PWD"'/scratch/autolaunch-2003'
+for rank in 0 1; do
+    says_rank $rank "on the node"
+    says_rank $rank "Read-only file system"
+done
+expect "what came of the ranks" "0 1" "$(cat out/0 out/1 | xargs)"
+expect "whose it is" 2003 "$(stat -c %u out/0)"
+expect "what stays here" "" "$(ls scratch/autolaunch-2003/out)"
+contains "what else a rank sees there" run/generation-0/rank-0/stdout "out"
+nothing_of_it
+
 # ---- stdin, exit codes, signals --------------------------------------------------------------------------------------
 spec
 echo "a line" >"$work/line" && input=$work/line run 0 -n 1 cat

@@ -128,6 +128,9 @@ if "$AUTOLAUNCH" --version | grep -Eq "ARCHIVE +in"; then archives; else echo "a
 mkdir -p slow
 for i in 1 2 3 4; do head -c 1000000 /dev/urandom >slow/$i; done
 sed "s/scratch: .*/&\n  throttle: 1MB/; s/from: data, as: tokens/from: slow, as: tokens/" train.yaml >slow.yaml
+printf 'storage: {scratch: %s, timeout: 7s, stage_in: [{from: "http://127.0.0.1:1/x", as: x}]}\ntrainer: {command: [/bin/true], mpi: none}\n' "$scratch" >away.yaml
+says 69 "x was not there after storage.timeout, 7 s, and nothing came of it in the last " "$AUTOLAUNCH" run -c away.yaml --log-dir away
+contains "what to do where more time would not help" away/events.jsonl "the server has to answer"
 says 69 "storage.stage_in: tokens was not there after storage.timeout, 1 s" timeout 60 "$AUTOLAUNCH" run -c slow.yaml --log-dir slow.run storage.timeout=1s
 part=$(ls -d "$scratch/autolaunch-$(id -u)/stage/parts/"*)
 has_whole_file() { stat -c %a "$part"/tree/* 2>/dev/null | grep -q 444; }

@@ -159,6 +159,11 @@ wrong 's|to: results|to: "s3://b/../c"|' 'storage.stage_out[0].to: s3://b/../c h
 wrong "s|to: results|to: $scratch/x|" "storage.stage_out[0].to: $scratch/x is in storage.scratch"
 says 65 "storage.stage_out: res and model both go to $work/models" "$AUTOLAUNCH" run -c train.yaml "storage.stage_out=[{from: res, to: models}, {from: model, to: $work/models}]" -- true
 
+# Without credentials it is known before ranks work for it, and refused as a bucket refuses who asks.
+none=(env -u AWS_ACCESS_KEY_ID -u AWS_PROFILE HOME=/nowhere AWS_EC2_METADATA_DISABLED=true "$AUTOLAUNCH" run -c train.yaml 'storage.stage_out=[{from: res, to: s3://bucket/x}]' -- /bin/sh -c 'echo $RANK >$AUTOLAUNCH_OUT_RES/$RANK')
+says 77 "warning: storage.stage_out: what ranks write will not come to s3://bucket/x/: no credentials for S3" "${none[@]}"
+says 0 "removed" "$AUTOLAUNCH" stage-out --scratch "$scratch" --discard "$(left)"
+
 # A relative scratch is below the job's folder, for the commands too.
 mkdir -p there
 sed "s|^  scratch: .*|  scratch: near|; s|^trainer:|trainer:\n  workdir: there|" train.yaml >near.yaml

@@ -20,8 +20,10 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -333,6 +335,11 @@ TEST_CASE("a job that was requeued goes on in its folder, another one does not")
         CHECK(OutFolder::make(place.scratch(), place.order(), true).path() != path);  // it is held
     }
     CHECK(OutFolder::make(place.scratch(), place.order(), false).path() != path);
+    std::optional<OutFolder> looked = OutFolder::open(path, true);  // somebody lists what is left
+    const std::jthread over([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        looked.reset();
+    });
     const auto again = OutFolder::make(place.scratch(), place.order(), true);
     CHECK(again.path() == path);
     CHECK(again.was_here());

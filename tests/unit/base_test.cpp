@@ -5,6 +5,7 @@
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
+#include "base/locked_folder.hpp"
 #include "base/read_at_most.hpp"
 #include "base/shared_library.hpp"
 #include "base/stream_bytes.hpp"
@@ -142,6 +143,22 @@ TEST_CASE("a folder that may not be searched is not an empty one") {
     ::chmod(folder.path.c_str(), 0700);
     CHECK(list_folder(folder.path, error) == std::vector<fs::path>{file});
     CHECK_FALSE(error);
+    if (::getuid() == 0)
+        REQUIRE(::seteuid(0) == 0);
+}
+
+// It was made anew for ever.
+TEST_CASE("a locked folder that its maker may not open is an error, and is not left") {
+    if (::geteuid() == 0) {
+        REQUIRE(::seteuid(65534) == 0);
+    }
+    const Folder folder;
+    const mode_t before = ::umask(0777);
+    CHECK(failure_of([&] { LockedFolder::make_unique((folder.path / "of-").string()); }).first ==
+          EACCES);
+    CHECK(failure_of([&] { LockedFolder(folder.path / "one"); }).first == EACCES);
+    ::umask(before);
+    CHECK(list_folder(folder.path).empty());
     if (::getuid() == 0)
         REQUIRE(::seteuid(0) == 0);
 }

@@ -51,6 +51,8 @@ TEST_CASE("what checkpoint says of other keys of its own") {
     is("checkpoint: {drain_keep: 2}", "t.yaml:1:26: checkpoint.drain_keep: there is no");
     is("checkpoint: {node_local: true}", "t.yaml:1:26: checkpoint.node_local: a node that is lost");
     is("checkpoint: {drain: s3://}", "t.yaml:1:21: checkpoint.drain: expected s3://BUCKET/PREFIX");
+    is("checkpoint: {restore_from: gs://b}",
+       "t.yaml:1:28: checkpoint.restore_from: expected a directory or s3://");
     is("checkpoint: {drain: gs://b}", "t.yaml:1:21: checkpoint.drain: expected a directory or");
     is("checkpoint: {checkpoint_dir: a/, drain: ./a}",
        "t.yaml:1:41: checkpoint.drain: is checkpoint_dir");

@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -25,6 +26,24 @@ std::optional<FileHere> copy_here(const std::map<std::string, std::string>& copi
     const auto digest =
         parse_hex128(std::string_view(found->second).substr(found->second.rfind('-') + 1));
     return digest ? std::optional(FileHere{found->second, *digest}) : std::nullopt;
+}
+
+/// "/sub/a", the first entry that is another one now, has come or is gone; empty: the file itself.
+std::string what_changed(const Tree& before, const Tree& now) {
+    const auto is_same = [](const TreeEntry& a, const TreeEntry& b) {
+        return a.path == b.path && a.kind == b.kind && a.mode == b.mode && a.bytes == b.bytes &&
+               a.mtime_ns == b.mtime_ns && a.ctime_ns == b.ctime_ns && a.target == b.target &&
+               a.version == b.version;
+    };
+    if (before.is_file || now.is_file)
+        return {};
+    const auto [was, is] = std::mismatch(before.entries.begin(), before.entries.end(),
+                                         now.entries.begin(), now.entries.end(), is_same);
+    if (was == before.entries.end() && is == now.entries.end())
+        return {};
+    const bool has_come =
+        was == before.entries.end() || (is != now.entries.end() && is->path < was->path);
+    return '/' + (has_come ? is->path : was->path);
 }
 
 /// Of the job's user, or that of the site where he fills it.
@@ -312,10 +331,12 @@ StagedTree Stager::copy(int item, SourceTree& source, const std::string& key, co
         from.verify_for(request);
     request.check_source = [&] {
         const bool was_read = order_.role != StagerRole::node || progress.read_bytes > 0;
-        if (was_read && source_key(from.words(), from.look().tree) != key)
-            throw ExitError(exit_code::kNoInput, ErrorCode::mismatch,
-                            from.shown() + " was changed while it was staged",
-                            "start the job once nobody writes there any more");
+        const Tree now = was_read ? from.look().tree : Tree();
+        if (was_read && source_key(from.words(), now) != key)
+            throw ExitError(
+                exit_code::kNoInput, ErrorCode::mismatch,
+                from.shown() + what_changed(source.tree, now) + " was changed while it was staged",
+                "start the job once nobody writes there any more");
         watch_.is_elsewhere = true;
     };
     if (!came.copies.empty()) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr auto kStandstill = std::chrono::seconds(60);  // nothing comes
 constexpr auto kRemoteStandstill = std::chrono::seconds(90);
+constexpr auto kStill = std::chrono::seconds(5);  // of what does not come in time
 constexpr auto kProgress = std::chrono::seconds(1);
 
 }  // namespace
@@ -64,16 +65,26 @@ void Watch::look(StagerWord& word) {
 }
 
 void Watch::judge(const Deadline& deadline) const {
-    if (deadline.passed())
+    const auto still = Deadline::Clock::now() - moved_;
+    const char* const has_to_answer =
+        is_remote_ ? "the server has to answer; what has come is gone on with"
+                   : "the file system that it is on has to answer";
+    if (deadline.passed()) {
+        const std::string what =
+            fmt::format("storage.stage_in: {} was not there after storage.timeout, {} s", name_,
+                        timeout_.count() / 1000);
+        // More time would not help.
+        if (still > kStill)
+            say_failed({exit_code::kUnavailable,
+                        fmt::format("{}, and nothing came of it in the last {} s of these", what,
+                                    std::chrono::floor<std::chrono::seconds>(still).count()),
+                        has_to_answer});
+        say_failed(
+            {exit_code::kUnavailable, what, "give it more time; what has come is gone on with"});
+    }
+    if (still > (is_remote_ ? kRemoteStandstill : kStandstill))
         say_failed({exit_code::kUnavailable,
-                    fmt::format("storage.stage_in: {} was not there after storage.timeout, {} s",
-                                name_, timeout_.count() / 1000),
-                    "give it more time; what has come is gone on with"});
-    if (Deadline::Clock::now() - moved_ > (is_remote_ ? kRemoteStandstill : kStandstill))
-        say_failed({exit_code::kUnavailable,
-                    "storage.stage_in: nothing came of " + name_ + " for a minute",
-                    is_remote_ ? "the server has to answer; what has come is gone on with"
-                               : "the file system that it is on has to answer"});
+                    "storage.stage_in: nothing came of " + name_ + " for a minute", has_to_answer});
 }
 
 }  // namespace autolaunch::launcher

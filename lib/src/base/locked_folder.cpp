@@ -1,6 +1,5 @@
 #include "base/locked_folder.hpp"
 
-
 #include <autolaunch/error.hpp>
 
 #include <fcntl.h>
@@ -71,8 +70,14 @@ LockedFolder::~LockedFolder() { remove(); }
 // system without locks goes without: nobody else can lock it either, and so remove it.
 bool LockedFolder::take(const std::filesystem::path& made) {
     lock_ = folder_at(made);
-    if (!lock_)
-        return false;
+    if (!lock_) {
+        const int error = errno;
+        if (error == ENOENT || error == ENOTDIR || error == ELOOP)
+            return false;
+        ::rmdir(made.c_str());
+        throw SystemError(error, "open the folder " + made.string(),
+                          error == EACCES ? "the umask has to let its owner in" : "");
+    }
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return false;
     if (!is_ours(lock_.get()) || !is_at(lock_.get(), made))
