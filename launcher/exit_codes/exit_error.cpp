@@ -33,6 +33,8 @@ int exit_code_of(const Error& error) {
 }
 
 ExitError as_exit_error(const std::exception& error) {
+    if (const auto* ours = dynamic_cast<const Error*>(&error))
+        return ExitError(exit_code_of(*ours), ours->code(), ours->what(), ours->hint());
     if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
         dynamic_cast<const std::system_error*>(&error) != nullptr)
         return ExitError(exit_code::kSystem, ErrorCode::system,

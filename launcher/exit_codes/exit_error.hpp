@@ -30,8 +30,8 @@ public:
 /// What the program exits with when an error ends it: docs/exit-codes.md.
 int exit_code_of(const Error& error);
 
-/// What is no Error of ours, as one: a want of memory or threads is the system's (71), all else a
-/// bug (70).
+/// Any exception as one that ends the program. Of those that are no Error of ours a want of memory
+/// or threads is the system's (71), all else a bug (70).
 ExitError as_exit_error(const std::exception& error);
 
 }  // namespace autolaunch::launcher

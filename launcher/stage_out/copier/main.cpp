@@ -59,20 +59,16 @@ void copy_as_told() {
 
 int main() {
     using namespace autolaunch;
-    const auto tell = [](const Error& error) {
-        launcher::tell_agent({.done = {{.name = "",
-                                        .left_files = 1,
-                                        .exit_code = launcher::exit_code_of(error),
-                                        .what = error.what(),
-                                        .hint = error.hint()}},
-                              .over = true});
-    };
     try {
         launcher::copy_as_told();
-    } catch (const Error& error) {
-        tell(error);
     } catch (const std::exception& error) {
-        tell(launcher::as_exit_error(error));
+        const launcher::ExitError said = launcher::as_exit_error(error);
+        launcher::tell_agent({.done = {{.name = "",
+                                        .left_files = 1,
+                                        .exit_code = said.exit_code(),
+                                        .what = said.what(),
+                                        .hint = said.hint()}},
+                              .over = true});
     }
     return 0;
 }
