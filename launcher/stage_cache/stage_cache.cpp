@@ -167,8 +167,12 @@ UniqueFd StageCache::lock_all() {
 }
 
 std::optional<StagedSource> StageCache::source_of(const std::string& key) const {
-    const auto text = sources_.read(key, kMostSource);
-    return text ? parse_source_text(*text) : std::nullopt;
+    try {
+        const auto text = sources_.read(key, kMostSource);
+        return text ? parse_source_text(*text) : std::nullopt;
+    } catch (const Error&) {  // a link, a pipe, what is too large: no word of ours
+        return std::nullopt;
+    }
 }
 
 HeldTree StageCache::as_held(UniqueFd lock, const std::string& name) const {
