@@ -344,9 +344,6 @@ HeldTree StageCache::publish(StagePart& part, const Tree& tree) {
         throw SystemError(errno, "set the mode of " + part.path().string());
     if (::syncfs(part.own_folder()) != 0)
         throw SystemError(errno, "write " + part.path().string());
-    // Not before: all that takes time is over, and without these nothing is gone on with.
-    remove_beneath(part.own_folder(), kBootFile);
-    remove_beneath(part.own_folder(), kPieces);
     const UniqueFd all = lock_all();
     const std::string name = free_name(address);
     if (::renameat(parts_.fd(), part.name_.c_str(), data_.fd(), name.c_str()) != 0)
