@@ -1,6 +1,7 @@
 #include "hand_over/shared_file.hpp"
 
 #include "base/json_nesting.hpp"
+#include "base/whole_number.hpp"
 
 #include <autolaunch/error.hpp>
 
